@@ -116,3 +116,25 @@ const (
 	FlagMultipleChoices        = "multiple_choices"         // choices other than 0 arrived: no TPOT
 	FlagManyEventsPerRead      = "many_events_per_read"     // a buffering proxy: gaps are not the server's
 )
+
+// NewFailure makes the failure of a detail, with its class from the Taxonomy
+// and its message cut at MessageLimitChars.
+func NewFailure(d Detail, message string) *Failure {
+	message, cut := Clip(message)
+	return &Failure{Class: ClassOf(d), Detail: d, Message: message, MessageTruncated: cut}
+}
+
+// Clip cuts a message at MessageLimitChars characters and says whether it did.
+func Clip(message string) (clipped string, cut bool) {
+	if len(message) <= MessageLimitChars {
+		return message, false
+	}
+	chars := 0
+	for i := range message {
+		if chars == MessageLimitChars {
+			return message[:i], true
+		}
+		chars++
+	}
+	return message, false
+}

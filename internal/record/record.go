@@ -7,6 +7,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"anvil-capacity/internal/contract"
@@ -126,22 +127,43 @@ type Response struct {
 	// Flags name oddities that are not failures: FlagMissingFinishReason and
 	// its sisters. Sorted, distinct.
 	Flags []string
+	// Connection says how the request got to the server; nil when it had no
+	// connection.
+	Connection *Connection
+}
+
+// Connection describes the connection of one request (WIRE 23). A nil time was
+// not observed: a reused connection has no lookup, no connect and no handshake.
+type Connection struct {
+	// Reused says that the connection came from the pool and had served a
+	// request before.
+	Reused bool
+	// DNSMS, ConnectMS and TLSMS are the durations of the name lookup, of the
+	// TCP connect and of the TLS handshake.
+	DNSMS, ConnectMS, TLSMS *float64
+	// HeaderMS is t0 to the response header.
+	HeaderMS *float64
 }
 
 // TPOTMS is generation / (output tokens - 1): nil when the tokens are not from
-// usage or fewer than 2, or when generation is not positive.
+// usage or fewer than 2, when generation is not positive, or when the tokens
+// are those of several choices (WIRE 19).
 func (r *Record) TPOTMS() *float64 {
 	g, n := r.Timing.GenerationMS(), r.Tokens.Output
-	if g == nil || n == nil || *n < 2 || *g <= 0 {
+	if g == nil || n == nil || *n < 2 || *g <= 0 || r.severalChoices() {
 		return nil
 	}
 	return new(*g / float64(*n-1))
 }
 
+func (r *Record) severalChoices() bool {
+	return slices.Contains(r.Response.Flags, FlagMultipleChoices)
+}
+
 // DecodeTokS is (output tokens - 1) / (generation / 1000), nil like TPOTMS.
 func (r *Record) DecodeTokS() *float64 {
 	g, n := r.Timing.GenerationMS(), r.Tokens.Output
-	if g == nil || n == nil || *n < 2 || *g <= 0 {
+	if g == nil || n == nil || *n < 2 || *g <= 0 || r.severalChoices() {
 		return nil
 	}
 	return new(float64(*n-1) / (*g / 1000))

@@ -1,0 +1,145 @@
+package artifact
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+
+	"anvil-capacity/internal/contract"
+)
+
+// SuiteName and SuiteVersion say which implementation wrote an artifact.
+const (
+	SuiteName    = "anvil-capacity"
+	SuiteVersion = "0.1.0"
+)
+
+// Harness is everything that this suite says beyond the protocol: who measured,
+// whether the run came to its end, what ran before it. Readers of the protocol
+// may ignore it; this suite's gate may not. Unknown keys are ignored on reading,
+// so that an older suite reads a newer one's artifact.
+type Harness struct {
+	Suite Suite `json:"suite"`
+	// Complete is false in a partial artifact: interrupted, recovered, or
+	// refused by Validate. IncompleteReason then says why; nil when complete.
+	Complete         bool    `json:"complete"`
+	IncompleteReason *string `json:"incomplete_reason"`
+	// Scout is the warm-up that ran just before this cell; nil is none.
+	Scout *Scout `json:"scout"`
+	// SelfCheck is how far off this suite's clock was; nil when not measured.
+	SelfCheck *SelfCheck `json:"self_check"`
+	Endpoint  Endpoint   `json:"endpoint"`
+	// CanaryPolicy is off, observe or strict; UsagePolicy require or observe.
+	CanaryPolicy contract.Policy `json:"canary_policy"`
+	UsagePolicy  string          `json:"usage_policy"`
+	// Notes are findings in words; never nil in a file of this suite.
+	Notes []string `json:"notes"`
+	// Recovered is set in an artifact that was made from a journal.
+	Recovered *Recovered `json:"recovered,omitempty"`
+
+	// TimingSuspect says why the clock readings are not to be trusted; nil is
+	// nothing known against them.
+	TimingSuspect *string `json:"timing_suspect,omitempty"`
+	// Engine is the engine's own view, before and after; nil was not read.
+	Engine *Engine `json:"engine,omitempty"`
+	// Gaps is room for inter-chunk latencies.
+	Gaps json.RawMessage `json:"gaps,omitempty"`
+}
+
+// Suite is the implementation and the machine that measured.
+type Suite struct {
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+	GoVersion string `json:"go_version"`
+	OS        string `json:"os"`
+	Arch      string `json:"arch"`
+	CPUs      int    `json:"cpus"`
+}
+
+// ThisSuite describes the running program.
+func ThisSuite() Suite {
+	return Suite{
+		Name: SuiteName, Version: SuiteVersion, GoVersion: runtime.Version(),
+		OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(),
+	}
+}
+
+// Scout links a cell to the warm-up that ran before it. ScoutFrom makes one
+// from the scout's file.
+type Scout struct {
+	// Artifact is the scout's file name, without a folder.
+	Artifact string `json:"artifact"`
+	RunID    string `json:"run_id"`
+	// SHA256 is the hash of the scout's file, 64 lower-case hex digits.
+	SHA256      string `json:"sha256"`
+	Requests    int    `json:"requests"`
+	ContextSeed int    `json:"context_seed"`
+}
+
+// Endpoint describes the server that was measured, beyond base_url and engine.
+type Endpoint struct {
+	// Embedded says that the suite measured its own endpoint and no model.
+	Embedded bool `json:"embedded"`
+}
+
+// SelfCheck is the suite's own error: its clock readings minus what a server of
+// known timings wrote, at this load on this machine.
+type SelfCheck struct {
+	Requests    int         `json:"requests"`
+	Concurrency int         `json:"concurrency"`
+	TTFO        ErrorSpread `json:"time_to_first_output"`
+	TTFT        ErrorSpread `json:"ttft"`
+	E2E         ErrorSpread `json:"e2e"`
+}
+
+// ErrorSpread is a set of signed reading errors, milliseconds; the percentiles
+// and the maximum are of absolute values. Nil where Samples is 0.
+type ErrorSpread struct {
+	Samples int      `json:"samples"`
+	MeanMS  *float64 `json:"mean_ms"`
+	P50MS   *float64 `json:"p50_ms"`
+	P99MS   *float64 `json:"p99_ms"`
+	MaxMS   *float64 `json:"max_ms"`
+}
+
+// Engine holds what the engine said of itself over the cell: counters after
+// minus before. Nil was not exposed, which is not 0.
+type Engine struct {
+	PrefixCacheQueries *float64 `json:"prefix_cache_queries"`
+	PrefixCacheHits    *float64 `json:"prefix_cache_hits"`
+	// Detail is room for the rest, as its owner shapes it.
+	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// Recovered says how an artifact came out of a journal.
+type Recovered struct {
+	// Journal is the journal's file name.
+	Journal string `json:"journal"`
+	// TornLines is 1 where the last line was cut by the end of the process.
+	TornLines int `json:"torn_lines"`
+	// CorruptLines counts lines before the last that could not be used.
+	CorruptLines int `json:"corrupt_lines"`
+}
+
+// MarkPartial makes the artifact one that no gate passes on, because of reason:
+// it is then not eligible for performance and has no throughput. Use it for a
+// run that was cut short, and for one that Validate refuses, so that its
+// evidence is kept all the same.
+func (n *Native) MarkPartial(reason string) {
+	if n.Harness == nil {
+		n.Harness = &Harness{Suite: ThisSuite(), Notes: []string{}}
+	}
+	if reason == "" {
+		reason = "no reason given"
+	}
+	n.Harness.Complete = false
+	n.Harness.IncompleteReason = &reason
+	n.PerformanceEligible = new(false)
+	if n.RequestTimings != nil {
+		n.fold(n.Records(), 0, orZero(n.WallClockMS))
+	}
+}
+
+func describeShortfall(requests, completed, failed int) string {
+	return fmt.Sprintf("%d of %d planned requests have no record", requests-completed-failed, requests)
+}

@@ -1,0 +1,64 @@
+package client
+
+import (
+	"bytes"
+
+	"anvil-capacity/internal/record"
+)
+
+// Many events in one read with gaps near zero are a proxy's portions and not
+// the server's pace (WIRE 24). FlagManyEventsPerRead is set when more than half
+// of the output events came in a read with another one, and there are enough of
+// them to tell.
+const manyEventsLeast = 8
+
+// report puts what a stream said into an observation.
+func (s *stream) report(obs *Observation, c *Client) {
+	obs.TTFO, obs.HasTTFO = s.firstOutput.at, s.firstOutput.set
+	obs.TTFT, obs.HasTTFT = s.firstText.at, s.firstText.set
+	end := s.e2e()
+	obs.E2E, obs.HasE2E = end.at, end.set
+	obs.Text = s.text.Text()
+	obs.Tokens = s.tokens()
+	obs.Reads, obs.EventReads, obs.CrowdedReads = s.reads, s.eventReads, s.crowdedReads
+	obs.Timings = bytes.Clone(s.timings)
+
+	res := &obs.Response
+	res.ContentChunks, res.ReasoningChunks = s.contentChunks, s.reasoningChunks
+	res.Events = s.events
+	for _, reason := range s.finishReasons {
+		res.FinishReasons = append(res.FinishReasons, c.safe(reason))
+	}
+	res.TerminalObserved, res.DoneObserved = s.complete(), s.done.set
+	res.TextTruncated = !s.text.Complete()
+	res.Flags = s.flags()
+}
+
+// tokens are the last usage that is not null, nothing where none came.
+func (s *stream) tokens() record.Tokens {
+	if !s.hasUsage {
+		return record.Tokens{}
+	}
+	return record.Tokens{
+		Prompt:    s.usage.PromptTokens.Ptr(),
+		Output:    s.usage.CompletionTokens.Ptr(),
+		Reasoning: s.usage.ReasoningTokens.Ptr(),
+		Cached:    s.usage.CachedTokens.Ptr(),
+	}
+}
+
+// flags names the oddities, in no order.
+func (s *stream) flags() []string {
+	var flags []string
+	flag := func(name string, set bool) {
+		if set {
+			flags = append(flags, name)
+		}
+	}
+	flag(record.FlagMissingFinishReason, s.done.set && !s.finished.set)
+	flag(record.FlagUnterminatedFinalEvent, s.unterminated)
+	flag(record.FlagDataAfterDone, s.afterDone)
+	flag(record.FlagMultipleChoices, s.otherChoices)
+	flag(record.FlagManyEventsPerRead, s.outputs >= manyEventsLeast && 2*s.shared > s.outputs)
+	return flags
+}

@@ -1,0 +1,307 @@
+package client
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"anvil-capacity/internal/chunk"
+	"anvil-capacity/internal/contract"
+	"anvil-capacity/internal/record"
+	"anvil-capacity/internal/sse"
+)
+
+// readBytes is how much one read takes at most.
+const readBytes = 16 << 10
+
+// reader holds the memory that reading a stream needs. It goes from request to
+// request through the client's pool.
+type reader struct {
+	buf     []byte
+	parser  *sse.Parser
+	decoder chunk.Decoder
+	text    contract.Capture
+}
+
+func newReader(eventLimit int) *reader {
+	return &reader{buf: make([]byte, readBytes), parser: sse.NewParser(eventLimit)}
+}
+
+// reset makes the reader ready for another stream.
+func (r *reader) reset() {
+	r.parser.Reset()
+	r.text.Reset()
+}
+
+// stream is what one response body says, read by read.
+type stream struct {
+	*reader
+	dog *watchdog
+	t0  time.Time
+	// labelled says that the response calls itself an event stream. Another
+	// body is read as one too, as long as its first line is a line of one.
+	labelled bool
+	raw      rawEnds
+	lost     stray // JSON without event framing
+
+	bytes  int64
+	reads  int
+	events int
+
+	contentChunks, reasoningChunks, toolCallChunks int
+	firstOutput, firstText                         mark
+	lastOutput, finished, done, ended              mark
+
+	finishReasons []string
+	usage         chunk.Usage
+	hasUsage      bool
+	timings       []byte
+	otherChoices  bool
+	unterminated  bool
+	afterDone     bool
+	unknownAtDone int // sse.Stats.Unknown at [DONE]
+
+	// outputs counts output events; shared those of them that came in a read
+	// with another one; eventReads and crowdedReads the reads that completed one
+	// event or more, and two or more.
+	outputs, shared, eventReads, crowdedReads int
+
+	fault *fault // the gravest so far
+}
+
+// mark is a time since t0, once it is set.
+type mark struct {
+	at  time.Duration
+	set bool
+}
+
+func (m *mark) to(at time.Duration) { m.at, m.set = at, true }
+
+// unless sets the mark if it is not set.
+func (m *mark) unless(at time.Duration) {
+	if !m.set {
+		m.to(at)
+	}
+}
+
+// read reads the body to its end and returns the error of the last read:
+// io.EOF at a clean end, nil when [DONE] came before it.
+func (s *stream) read(body io.Reader) error {
+	for {
+		n, err := body.Read(s.buf)
+		at := time.Since(s.t0) // before anything is done with what was read
+		if n > 0 {
+			s.take(s.buf[:n], at)
+		}
+		if err == io.EOF && !s.done.set {
+			s.parser.Finish()
+			s.next(at)
+			s.ended.to(at)
+		}
+		switch {
+		case s.done.set:
+			return s.drain(body, err)
+		case s.parser.Err() != nil:
+			return s.parser.Err()
+		case !s.labelled && notFramed(s.raw.first()):
+			return s.readHead(body, err, at)
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// take reads the events that the bytes of one read complete. They all arrived
+// when it returned.
+func (s *stream) take(b []byte, at time.Duration) {
+	s.reads++
+	s.bytes += int64(len(b))
+	s.raw.add(b)
+	unknown, had := s.parser.Stats().Unknown, s.lost.found != nil
+	s.lost.add(b)
+	s.parser.Feed(b)
+	s.next(at)
+	if s.done.set && !had && s.unknownAtDone == unknown {
+		s.lost.found = nil // it stands after [DONE], where nothing counts
+	}
+}
+
+// next handles the events that are complete.
+func (s *stream) next(at time.Duration) {
+	events, outputs := s.events, s.outputs
+	var ev sse.Event
+	for s.parser.Next(&ev) {
+		if s.done.set {
+			s.afterDone = true
+			continue
+		}
+		s.event(&ev, at)
+	}
+	switch s.events - events {
+	case 0:
+		return
+	case 1:
+	default:
+		s.crowdedReads++
+	}
+	s.eventReads++
+	if n := s.outputs - outputs; n > 1 {
+		s.shared += n
+	}
+}
+
+// event reads one event.
+func (s *stream) event(ev *sse.Event, at time.Duration) {
+	if string(ev.Type) == "error" {
+		s.events++
+		s.errorEvent(ev.Data, at)
+		return
+	}
+	var c chunk.Chunk
+	err := s.decoder.Decode(ev.Data, &c)
+	if ev.Unterminated {
+		if err != nil { // cut in the middle: it never arrived (WIRE 6)
+			return
+		}
+		s.unterminated = true
+	}
+	s.events++
+	switch {
+	case err != nil:
+		s.malformed(ev.Data, err, at)
+	case c.Done:
+		s.done.to(at)
+		s.unknownAtDone = s.parser.Stats().Unknown
+	case c.Heartbeat:
+	default:
+		s.chunk(&c, at)
+	}
+}
+
+// chunk reads the parts of one chunk; none hides another (WIRE 15).
+func (s *stream) chunk(c *chunk.Chunk, at time.Duration) {
+	if len(c.Content) > 0 || len(c.Reasoning) > 0 {
+		s.output(c, at)
+	}
+	if len(c.FinishReason) > 0 {
+		s.finish(c.FinishReason, at)
+	}
+	if c.HasUsage {
+		s.usage, s.hasUsage = c.Usage, true
+	}
+	if c.ToolCalls {
+		s.toolCallChunks++
+	}
+	if c.OtherChoices {
+		s.otherChoices = true
+	}
+	if c.Timings != nil && len(c.Timings) <= timingsBytes {
+		s.timings = append(s.timings[:0], c.Timings...)
+	}
+	if c.HasError {
+		s.inBandError(c.Error, at)
+	}
+}
+
+// timingsBytes bounds Observation.Timings.
+const timingsBytes = 4 << 10
+
+// output counts generated text.
+func (s *stream) output(c *chunk.Chunk, at time.Duration) {
+	s.outputs++
+	s.firstOutput.unless(at)
+	s.lastOutput.to(at)
+	s.dog.last.Store(int64(at))
+	if len(c.Reasoning) > 0 {
+		s.reasoningChunks++
+	}
+	if len(c.Content) > 0 {
+		s.firstText.unless(at)
+		s.contentChunks++
+		s.text.Add(c.Content)
+	}
+}
+
+// finishReasonsMost and finishReasonBytes bound what is kept of finish reasons.
+const (
+	finishReasonsMost = 16
+	finishReasonBytes = 64
+)
+
+// finish notes a finish reason. It may come again and again; the last one is
+// the finish event, and reading goes on, since usage may follow.
+func (s *stream) finish(reason []byte, at time.Duration) {
+	if len(s.finishReasons) < finishReasonsMost {
+		s.finishReasons = append(s.finishReasons, string(reason[:min(len(reason), finishReasonBytes)]))
+	}
+	s.dog.last.Store(int64(at))
+	if !s.finished.set && s.fault == nil {
+		s.dog.enter(awaitEnd, at)
+	}
+	s.finished.to(at)
+	switch string(reason) {
+	case "error", "abort":
+		s.blame(at, fault{detail: record.EngineAbort, text: "the engine ended the answer with finish_reason " + string(reason)})
+	case "content_filter":
+		s.blame(at, fault{detail: record.ContentFilter, text: "the answer ended with finish_reason content_filter"})
+	}
+}
+
+// drain reads what follows [DONE], so that the connection can be used again,
+// for a short time and few bytes: then it is let go, whatever the server does.
+// err is the error of the read that brought [DONE].
+func (s *stream) drain(body io.Reader, err error) error {
+	if err == nil {
+		s.dog.enter(awaitDrain, s.done.at)
+	}
+	for left := DrainBytes; err == nil && left > 0; {
+		var n int
+		n, err = body.Read(s.buf[:min(left, len(s.buf))])
+		left -= n
+		s.parser.Feed(s.buf[:n])
+		s.next(s.done.at)
+	}
+	if err == io.EOF {
+		s.parser.Finish()
+		s.next(s.done.at)
+	}
+	return nil
+}
+
+// errNotFramed says that the body is not an event stream.
+var errNotFramed = errors.New("the body is not an event stream")
+
+// readHead reads on, for a while and to a bound, what is not an event stream:
+// its head says what it is.
+func (s *stream) readHead(body io.Reader, err error, at time.Duration) error {
+	if err == nil {
+		s.dog.enter(awaitHead, at)
+	}
+	for err == nil && s.bytes < HeadBytes {
+		var n int
+		if n, err = body.Read(s.buf); n > 0 {
+			s.bytes += int64(n)
+			s.raw.add(s.buf[:n])
+			s.lost.add(s.buf[:n])
+		}
+	}
+	return errNotFramed
+}
+
+// e2e gives the end of the answer: [DONE], or without it the finish event, or
+// the clean end of the body (PROTOCOL section 1). Text that follows the finish
+// event moves the end: an answer does not end before its text.
+func (s *stream) e2e() mark {
+	switch {
+	case s.done.set:
+		return s.done
+	case s.finished.set && s.lastOutput.at > s.finished.at:
+		return s.lastOutput
+	case s.finished.set:
+		return s.finished
+	}
+	return s.ended
+}
+
+// complete says that the answer was ended by the server.
+func (s *stream) complete() bool { return s.done.set || s.finished.set }

@@ -1,0 +1,4 @@
+package refserver
+
+// readInstructions reads what a prompt asks for, in the language of the suite's prompts.
+func readInstructions(prompt string) instructions { return instructions{} }

@@ -1,0 +1,96 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+
+	"anvil-capacity/internal/client"
+	"anvil-capacity/internal/config"
+	"anvil-capacity/internal/contract"
+	"anvil-capacity/internal/load"
+	"anvil-capacity/internal/preflight"
+	"anvil-capacity/internal/workload"
+)
+
+// Cell is one cell of a session. Preflight comes first, then Scout where one is
+// asked for, then Run.
+type Cell struct {
+	config.Cell
+	session  *Session
+	endpoint *endpoint
+	server   preflight.Report
+	scout    *Outcome
+	notes    []string
+}
+
+// NewCell opens the target of a cell; Close ends it.
+func (s *Session) NewCell(cell config.Cell) (*Cell, error) {
+	e, err := s.openEndpoint(cell)
+	if err != nil {
+		return nil, fmt.Errorf("opening the target of cell %s: %w", cell.Name, err)
+	}
+	return &Cell{Cell: cell, session: s, endpoint: e}, nil
+}
+
+// Close lets the connections go, and ends the embedded endpoint.
+func (c *Cell) Close() { c.endpoint.close() }
+
+// Target is the base URL in force.
+func (c *Cell) Target() string { return c.endpoint.baseURL }
+
+// Server is what the preflight found out.
+func (c *Cell) Server() preflight.Report { return c.server }
+
+// Preflight asks the server its questions and makes sure that the plan fits its
+// context. With CAPACITY_PREFLIGHT off only the model is looked up, where none
+// is named.
+func (c *Cell) Preflight(ctx context.Context) error {
+	ask := preflight.Check
+	if !c.Cell.Preflight {
+		ask = preflight.Discover
+	}
+	report, err := ask(ctx, c.preflightOptions())
+	if err != nil {
+		return err
+	}
+	c.server = report
+	c.notes = append(c.notes, report.Notes...)
+	_, err = c.plan(c.ContextSeed, c.Requests)
+	return err
+}
+
+// plan is the plan of this cell with a seed and a number of requests: the cell's
+// own, or the scout's.
+func (c *Cell) plan(seed, requests int) (*workload.Plan, error) {
+	promptCap, err := workload.PromptCap(c.server.MaxModelLen, c.MaxTokens, c.ContextMargin)
+	if err != nil {
+		return nil, err
+	}
+	spec := workload.Spec{
+		Requests: requests, Seed: seed, ResponseWords: c.ResponseWords,
+		Canaries: c.Canaries != contract.Off,
+		Shared:   c.PromptCache == config.CacheShared, SharedPrefixTokens: c.SharedPrefixTokens,
+		MaxPromptTokens: promptCap,
+	}
+	for _, part := range c.Context.Parts {
+		spec.Parts = append(spec.Parts, workload.Part{Tokens: part.Tokens, Weight: part.Weight})
+	}
+	return workload.New(spec)
+}
+
+// params are the request parameters that all requests of the cell share.
+func (c *Cell) params() client.Params {
+	return client.Params{
+		Model: c.server.Model, MaxTokens: c.MaxTokens, MaxTokensName: c.server.MaxTokensName,
+		OmitStreamOptions: c.server.OmitStreamOptions,
+		Temperature:       c.Temperature, TopP: c.TopP,
+		Thinking: c.Thinking, ReasoningEffort: c.ReasoningEffort, ExtraBody: c.ExtraBody,
+	}
+}
+
+func (c *Cell) policy() load.Policy {
+	return load.Policy{
+		Canaries: c.Canaries, Words: c.ControlledOutput, ResponseWords: c.ResponseWords,
+		RequireUsage: c.Usage == config.UsageRequire,
+	}
+}

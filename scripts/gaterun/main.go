@@ -1,0 +1,130 @@
+// Command gaterun is what scripts/gate starts: it runs the capacity suite under
+// gotestsum, reads the JUnit file that gotestsum wrote, and exits with a status
+// that says which kind of check failed. It fails closed: no JUnit file, no
+// executed test, or a file that disagrees with the exit status is a failure of
+// the harness, never a pass.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+func main() { os.Exit(run(os.Stdout, os.Stderr, os.Args[1:])) }
+
+// options are the flags of scripts/gate.
+type options struct {
+	junit   string
+	pattern string
+	format  string
+	pkg     string
+}
+
+func run(stdout, stderr io.Writer, args []string) int {
+	o, err := parseFlags(stderr, args)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitPass
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "gate:", err)
+		return exitUsage
+	}
+	// A file of an earlier run must never speak for this one.
+	if err := os.Remove(o.junit); err != nil && !errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintf(stderr, "gate: removing the JUnit file of an earlier run: %v\n", err)
+		return exitHarness
+	}
+	if err := os.MkdirAll(filepath.Dir(o.junit), 0o755); err != nil {
+		fmt.Fprintf(stderr, "gate: making the folder of the JUnit file: %v\n", err)
+		return exitHarness
+	}
+	status, err := runTests(stdout, stderr, o)
+	if err != nil {
+		fmt.Fprintln(stderr, "gate:", err)
+		return exitHarness
+	}
+	verdict := judge(o.junit, status)
+	fmt.Fprintln(stdout, verdict)
+	return verdict.Exit
+}
+
+func parseFlags(stderr io.Writer, args []string) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("scripts/gate", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.junit, "junit", "artifacts/junit.xml", "where to write the JUnit `file`")
+	fs.StringVar(&o.pattern, "run", "^TestCapacity$", "which tests to run, a go test -run `pattern`")
+	fs.StringVar(&o.format, "format", "standard-verbose", "gotestsum output `format`")
+	fs.StringVar(&o.pkg, "package", ".", "the `package` of the suite")
+	fs.Usage = func() {
+		fmt.Fprintln(stderr, "scripts/gate: run the capacity suite as a CI gate")
+		fs.PrintDefaults()
+		fmt.Fprint(stderr, exitHelp())
+	}
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if fs.NArg() > 0 {
+		return o, fmt.Errorf("reading the command line: unexpected argument %q; settings are CAPACITY_ variables, see README.md", fs.Arg(0))
+	}
+	return o, nil
+}
+
+// interruptGrace is how long an interrupted suite has to write its partial
+// artifact before it is killed.
+const interruptGrace = 30 * time.Second
+
+// runTests starts gotestsum in a process group of its own and returns its exit
+// status. An interrupt or SIGTERM is passed on to the whole group as SIGINT,
+// since neither go nor gotestsum forwards one and an orphaned test binary would
+// keep on sending load.
+func runTests(stdout, stderr io.Writer, o options) (status int, err error) {
+	cmd := exec.Command("go", "tool", "gotestsum", "--format", o.format, "--junitfile", o.junit,
+		"--", "-run", o.pattern, "-count=1", "-timeout", "0", o.pkg)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("starting gotestsum: %w", err)
+	}
+	stop := passSignals(cmd.Process.Pid)
+	err = cmd.Wait()
+	stop()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return 0, fmt.Errorf("running gotestsum: %w", err)
+	}
+	return cmd.ProcessState.ExitCode(), nil
+}
+
+// passSignals turns the first interrupt or SIGTERM into one SIGINT for the
+// group, and what comes after the grace (or a second signal) into SIGKILL.
+func passSignals(group int) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+			_ = syscall.Kill(-group, syscall.SIGINT)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+		case <-time.After(interruptGrace):
+		}
+		_ = syscall.Kill(-group, syscall.SIGKILL)
+	}()
+	return func() { signal.Stop(signals); cancel() }
+}
