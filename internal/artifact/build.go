@@ -179,6 +179,7 @@ func (n *Native) fill(records []record.Record, wallMS float64) {
 		}
 	}
 	n.Completed, n.Failed = len(n.RequestTimings), len(n.Failures)
+	n.Harness.Leaks = LeaksOf(records)
 	n.ResponsesReceived = new(n.Completed + received)
 	n.fold(records, n.Requests, wallMS)
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"anvil-capacity/internal/contract"
+	"anvil-capacity/internal/record"
 )
 
 // SuiteName and SuiteVersion say which implementation wrote an artifact.
@@ -34,6 +35,9 @@ type Harness struct {
 	UsagePolicy  string          `json:"usage_policy"`
 	// Notes are findings in words; never nil in a file of this suite.
 	Notes []string `json:"notes"`
+	// Leaks are the answers that carry another live request's marker: each of
+	// them went to the wrong request. Never nil in a file of this suite.
+	Leaks []Leak `json:"cross_request_leaks"`
 	// Recovered is set in an artifact that was made from a journal.
 	Recovered *Recovered `json:"recovered,omitempty"`
 
@@ -44,6 +48,40 @@ type Harness struct {
 	Engine *Engine `json:"engine,omitempty"`
 	// Gaps is room for inter-chunk latencies.
 	Gaps json.RawMessage `json:"gaps,omitempty"`
+}
+
+// Leak is an answer that carries the marker of another request of its run.
+type Leak struct {
+	// RequestIndex is the request that the answer came to.
+	RequestIndex int `json:"request_index"`
+	// FromRequestIndex is the request whose marker it carries.
+	FromRequestIndex int `json:"from_request_index"`
+	// OwnMarkerToo says that the answer carries its own marker as well: two
+	// answers were merged.
+	OwnMarkerToo bool `json:"own_marker_too"`
+}
+
+// String tells it in one line.
+func (l Leak) String() string {
+	if l.OwnMarkerToo {
+		return fmt.Sprintf("the answer to request %d carries the marker of request %d beside its own", l.RequestIndex, l.FromRequestIndex)
+	}
+	return fmt.Sprintf("the answer to request %d carries the marker of request %d and not its own", l.RequestIndex, l.FromRequestIndex)
+}
+
+// LeaksOf lists the leaks of a run in request order.
+func LeaksOf(records []record.Record) []Leak {
+	leaks := []Leak{}
+	for i := range records {
+		r := &records[i]
+		if r.Canary == nil {
+			continue
+		}
+		for _, from := range r.Canary.LeakedFrom {
+			leaks = append(leaks, Leak{RequestIndex: r.RequestIndex, FromRequestIndex: from, OwnMarkerToo: r.Canary.ObservedMarkerCount > 0})
+		}
+	}
+	return leaks
 }
 
 // Suite is the implementation and the machine that measured.
@@ -90,6 +128,7 @@ type SelfCheck struct {
 	TTFO        ErrorSpread `json:"time_to_first_output"`
 	TTFT        ErrorSpread `json:"ttft"`
 	E2E         ErrorSpread `json:"e2e"`
+	TPOT        ErrorSpread `json:"tpot"`
 }
 
 // ErrorSpread is a set of signed reading errors, milliseconds; the percentiles
@@ -98,6 +137,7 @@ type ErrorSpread struct {
 	Samples int      `json:"samples"`
 	MeanMS  *float64 `json:"mean_ms"`
 	P50MS   *float64 `json:"p50_ms"`
+	P90MS   *float64 `json:"p90_ms"`
 	P99MS   *float64 `json:"p99_ms"`
 	MaxMS   *float64 `json:"max_ms"`
 }

@@ -84,9 +84,8 @@ func (c *Client) facts(x *exchange, s *stream, took time.Duration) []string {
 // quote shows the first or the last bytes of what was kept of a body, without
 // secrets.
 func (c *Client) quote(kept []byte, first bool) string {
-	text := c.secrets.hide(string(kept))
+	text := c.secrets.hideEnd(c.secrets.hide(string(kept)))
 	if first {
-		text = c.secrets.hideEnd(text)
 		text = text[:min(len(text), rawShown)]
 	} else {
 		text = c.secrets.hideStart(text)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -163,3 +164,6 @@ func hex(n int) string {
 }
 
 var testBody = []byte(`{"model":"m","stream":true}`)
+
+// quiet is for servers that would log the faults that tests make.
+var quiet = log.New(io.Discard, "", 0)

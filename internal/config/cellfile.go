@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -50,11 +49,12 @@ func openCell(cells fs.FS, name string) (content []byte, want, hint string) {
 // hintOfCells says which cell files there are, and which one name is near to.
 func hintOfCells(cells fs.FS, name string) string {
 	files, err := fs.Glob(cells, "*"+cellSuffix)
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(f, cellSuffix)
+	}
+	files = slices.DeleteFunc(files, func(f string) bool { return !isToken(f, "._-") }) // these cannot be named
 	if err != nil || len(files) == 0 {
 		return "it has none"
-	}
-	for i, f := range files {
-		files[i] = strings.TrimSuffix(path.Base(f), cellSuffix)
 	}
 	slices.Sort(files)
 	hint := "there are " + strings.Join(files, ", ")

@@ -169,12 +169,9 @@ func maybe(text string, words []string) string {
 	return ""
 }
 
-// orList writes "a, b or c".
+// orList writes "a, b or c" of two words or more.
 func orList(words []string) string {
 	last := len(words) - 1
-	if last < 1 {
-		return strings.Join(words, "")
-	}
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 

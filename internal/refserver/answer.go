@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"anvil-capacity/internal/workload"
 )
 
 const (
@@ -11,19 +13,11 @@ const (
 	// ends there with finish_reason length.
 	MaxOutputTokens = 1 << 20
 
-	answerWord    = "code"
 	extraWord     = "extra"
 	plainAnswer   = "ok"
 	reasoningText = " hmm"
 	wrongCanary   = "WRONG_CANARY"
 )
-
-// instructions are what a prompt asks the answer to be.
-type instructions struct {
-	marker   string // "": none
-	words    int    // how many times answerWord follows
-	hasWords bool   // false: any text may follow
-}
 
 // run is a number of tokens with the same text.
 type run struct {
@@ -66,7 +60,7 @@ func compose(in instructions, fx *effects, reasoningTokens, limit int) answer {
 
 // say adds one statement of the answer.
 func (a *answer) say(in instructions, fx *effects, marker string, extra int) {
-	word, words := answerWord, in.words
+	word, words := workload.Word, in.words
 	if !in.hasWords {
 		word, words = plainAnswer, 1
 	}

@@ -198,7 +198,7 @@ func (r *rig) ask(prompt string) reply { return r.send(context.Background(), bod
 // send posts a body and reads the answer to its end, stamping each data line.
 func (r *rig) send(ctx context.Context, raw []byte) reply {
 	out := reply{start: time.Now()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.BaseURL()+"/chat/completions", bytes.NewReader(raw))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL()+"/chat/completions", bytes.NewReader(raw))
 	if err != nil {
 		return reply{err: err}
 	}
@@ -231,7 +231,7 @@ func (r *rig) send(ctx context.Context, raw []byte) reply {
 
 func (r *rig) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	res, err := r.client.Get(r.URL() + path)
+	res, err := r.client.Get(r.Origin() + path)
 	require.NoError(t, err)
 	defer res.Body.Close()
 	all, err := io.ReadAll(res.Body)

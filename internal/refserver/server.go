@@ -181,9 +181,9 @@ func (l *onceListener) Close() error {
 	return l.err
 }
 
-// URL is the server's address, "http://host:port", "" before Start or Serve.
+// Origin is the server's address, "http://host:port", "" before Start or Serve.
 // /health and /metrics are under it.
-func (s *Server) URL() string {
+func (s *Server) Origin() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listener == nil {
@@ -192,10 +192,10 @@ func (s *Server) URL() string {
 	return "http://" + s.listener.Addr().String()
 }
 
-// BaseURL is the API's base URL, "http://host:port/v1", "" before Start or Serve.
-func (s *Server) BaseURL() string {
-	if url := s.URL(); url != "" {
-		return url + "/v1"
+// URL is the base URL of the API, "http://host:port/v1", "" before Start or Serve.
+func (s *Server) URL() string {
+	if origin := s.Origin(); origin != "" {
+		return origin + "/v1"
 	}
 	return ""
 }

@@ -42,7 +42,7 @@ func TestBothProtocolsOnSockets(t *testing.T) {
 	for _, h2c := range []bool{false, true} {
 		t.Run(protocols(h2c).String(), func(t *testing.T) {
 			r := onSockets(t, Options{Slots: 8, PrefillTokS: 1e6, DecodeBase: time.Millisecond, KeepEvents: true}, h2c)
-			assert.True(t, strings.HasPrefix(r.BaseURL(), "http://127.0.0.1:"), r.BaseURL())
+			assert.True(t, strings.HasPrefix(r.URL(), "http://127.0.0.1:"), r.URL())
 			replies := closedLoop(r, 40, 16, func(i int) string { return prompt(i, 5, 100) })
 			log := byIndex(t, r.Log())
 			require.Len(t, log, 40)
@@ -149,7 +149,7 @@ func TestClose(t *testing.T) {
 	t.Run("twice, and before Start", func(t *testing.T) {
 		s, err := New(Options{})
 		require.NoError(t, err)
-		assert.Empty(t, s.BaseURL())
+		assert.Empty(t, s.URL())
 		require.NoError(t, s.Close())
 		require.NoError(t, s.Close())
 		require.ErrorContains(t, s.Start(""), "closed already")
@@ -180,7 +180,7 @@ func TestServeOnce(t *testing.T) {
 	require.ErrorContains(t, r.Start(""), "serves or is closed already")
 	s, err := New(Options{})
 	require.NoError(t, err)
-	require.ErrorContains(t, s.Start(strings.TrimPrefix(r.URL(), "http://")), "starting the reference server on")
+	require.ErrorContains(t, s.Start(strings.TrimPrefix(r.Origin(), "http://")), "starting the reference server on")
 }
 
 func TestHandlerOfAnotherServer(t *testing.T) {
@@ -201,7 +201,7 @@ func TestClientThatNeverReads(t *testing.T) {
 		require.NoError(t, err)
 		defer conn.Close()
 		raw := body(prompt(0, MaxOutputTokens, 20), nil)
-		req, err := http.NewRequest(http.MethodPost, r.BaseURL()+"/chat/completions", bytes.NewReader(raw))
+		req, err := http.NewRequest(http.MethodPost, r.URL()+"/chat/completions", bytes.NewReader(raw))
 		require.NoError(t, err)
 		require.NoError(t, req.Write(conn))
 		synctest.Wait() // the connection's buffer is full

@@ -108,8 +108,9 @@ type Options struct {
 	Concurrency int
 	// Spread is how much runs of one build differ, from identical runs (SpreadOf).
 	// With one run an arm it stands in for what cannot be seen, nil being
-	// DefaultSpread. With repeats it is a floor: what identical runs showed is
-	// never flagged; nil is none.
+	// DefaultSpread; from fewer than TrustedRuns runs it can widen the default and
+	// not narrow it. With repeats it is a floor: what identical runs showed is not
+	// flagged; nil is none.
 	Spread *Spread
 }
 
@@ -227,8 +228,7 @@ func Compare(baseline, candidate Arm, options Options) Comparison {
 	if err != nil {
 		return c.stop(err)
 	}
-	c.conclude(e, options)
-	return c
+	return c.conclude(k.logMean()-b.logMean(), e, options)
 }
 
 func (o Options) confidence() float64 {
@@ -324,16 +324,13 @@ func (c *Comparison) prepare(baseline, candidate Arm, o Options) (b, k measured,
 
 // pair keeps the requests that have a value in every run.
 func (c *Comparison) pair(samples []*sample) error {
-	smallest, common, err := keepCommon(samples)
-	if err != nil || smallest == 0 {
-		return err
-	}
+	smallest, largest, common := keepCommon(samples)
 	if float64(common) < MinimumCommonShare*float64(smallest) {
-		return fmt.Errorf("pairing requests: only %d of %d have a value in every run, want %.0f %%: "+
+		return fmt.Errorf("pairing requests: %d of %d have a value in every run, want %.0f %%: "+
 			"the runs answered different requests", common, smallest, 100*MinimumCommonShare)
 	}
-	if common < smallest {
-		c.warn("pairing requests: %d of %d left out, they have no value in some run", smallest-common, smallest)
+	if common < largest {
+		c.warn("pairing requests: %d of up to %d have a value in every run, only they count", common, largest)
 	}
 	return nil
 }
@@ -408,24 +405,22 @@ func (c *Comparison) estimate(b, k measured, o Options) (estimation, error) {
 	return c.betweenRepeats(b, k, o), nil
 }
 
-// conclude makes the interval and the verdict.
-func (c *Comparison) conclude(e estimation, o Options) {
-	t := studentQuantile((1+c.Confidence)/2, e.df)
-	change := math.Log1p(*c.Change)
-	half := max(t*e.se, resolution)
-	c.Low, c.High = finite(math.Expm1(change-half)), finite(math.Expm1(change+half))
-	c.Method = e.method
+// conclude makes the interval and the verdict; change is the logarithm of the
+// ratio.
+func (c Comparison) conclude(change float64, e estimation, o Options) Comparison {
+	half := max(studentQuantile((1+c.Confidence)/2, e.df)*e.se, resolution)
+	low, high := finite(math.Expm1(change-half)), finite(math.Expm1(change+half))
+	if c.Change == nil || low == nil || high == nil {
+		return c.stop(errors.New(e.why + "; the interval has no end"))
+	}
+	c.Low, c.High, c.Method = low, high, e.method
 	c.MinimumDetectable = o.detectable(half + studentQuantile(DetectablePower, e.df)*e.se)
-	if c.Low == nil || c.High == nil {
-		*c = c.stop(errors.New(e.why + "; the interval has no end"))
-		return
-	}
-	var reason string
-	c.Verdict, reason = o.judge(*c.Low, *c.High)
+	verdict, reason := o.judge(*low, *high)
 	if e.blind {
-		c.Verdict, reason = CannotTell, "a part of the error is not in the interval"
+		verdict, reason = CannotTell, "a part of the error is not in the interval"
 	}
-	c.Why = e.why + "; " + reason
+	c.Verdict, c.Why = verdict, e.why+"; "+reason
+	return c
 }
 
 // detectable turns a distance of logarithms into an amount for the worse.

@@ -113,7 +113,7 @@ func (e Estimate) ofRuns(m measured, o IntervalOptions) Estimate {
 	}
 	half := studentQuantile(1-o.tail(), df) * se
 	if spread != nil {
-		half = max(half, studentQuantile(1-o.tail(), spread.df())*spread.CV/math.Sqrt(n))
+		half = max(half, spread.floor(1-o.tail(), 1/n))
 	}
 	return e.around(half)
 }
@@ -142,7 +142,8 @@ func (e Estimate) ofOneRun(m measured, o IntervalOptions) Estimate {
 	}
 	between := part{0, math.Inf(1)}
 	if o.Spread != nil {
-		between = part{o.Spread.CV * o.Spread.CV, o.Spread.df()}
+		alone := o.Spread.alone()
+		between = part{alone.CV * alone.CV, alone.df()}
 	}
 	if s.percentile > 0 {
 		return e.ofPercentile(s, length, blocks, between, o)
@@ -152,7 +153,7 @@ func (e Estimate) ofOneRun(m measured, o IntervalOptions) Estimate {
 	e.Method = MethodBlocks
 	e.Why = fmt.Sprintf("%d blocks of %d requests and Student's t; of this run alone", blocks, length)
 	if o.Spread != nil {
-		e.Why = fmt.Sprintf("%d blocks of %d requests and Student's t, plus a spread of %s between runs", blocks, length, percent(o.Spread.CV))
+		e.Why = fmt.Sprintf("%d blocks of %d requests and Student's t, plus a spread of %s between runs", blocks, length, percent(math.Sqrt(between.variance)))
 	}
 	return e.around(studentQuantile(1-o.tail(), satterthwaite(within, between)) * math.Sqrt(within.variance+between.variance))
 }

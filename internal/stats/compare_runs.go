@@ -60,12 +60,11 @@ func oneAgainstSeveral(b, k measured) estimation {
 // atLeast widens the estimation to what identical runs showed, where that is
 // more.
 func (e estimation) atLeast(s Spread, b, k measured, confidence float64) estimation {
-	p := (1 + confidence) / 2
-	floor := s.CV * math.Sqrt(1/float64(len(b.logs))+1/float64(len(k.logs)))
-	if studentQuantile(p, s.df())*floor <= studentQuantile(p, e.df)*e.se {
+	p, share := (1+confidence)/2, 1/float64(len(b.logs))+1/float64(len(k.logs))
+	if s.floor(p, share) <= studentQuantile(p, e.df)*e.se {
 		return e
 	}
-	e.se, e.df = floor, s.df()
+	e.se, e.df = s.CV*math.Sqrt(share), math.Inf(1)
 	e.why += fmt.Sprintf("; the spread of %s between identical runs is wider than theirs and counts", percent(s.CV))
 	return e
 }

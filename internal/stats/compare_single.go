@@ -9,14 +9,7 @@ import (
 // betweenTwoRuns compares one run with one run: the error within the runs from
 // their rows, plus the spread between runs from elsewhere.
 func (c *Comparison) betweenTwoRuns(b, k measured, o Options) (estimation, error) {
-	spread, source := DefaultSpread(), "by default, none was measured"
-	if o.Spread != nil {
-		spread, source = *o.Spread, "as given"
-	}
-	if source != "as given" {
-		c.warn("one run an arm: how runs differ cannot be seen from within one; a spread of %s is taken, measure it or repeat",
-			percent(spread.CV))
-	}
+	spread, source := c.spreadOfSingleRuns(o)
 	between := part{2 * spread.CV * spread.CV, spread.df()}
 	within, how, err := c.withinRuns(b, k, o)
 	if err != nil {
@@ -27,6 +20,20 @@ func (c *Comparison) betweenTwoRuns(b, k measured, o Options) (estimation, error
 		se: math.Sqrt(total), df: satterthwaite(between, within.part), method: within.method, blind: within.method == MethodSpreadOnly,
 		why: fmt.Sprintf("%s; between runs: a spread of %s (%s)", how, percent(spread.CV), source),
 	}, nil
+}
+
+// spreadOfSingleRuns is the spread to take, and where it is from.
+func (c *Comparison) spreadOfSingleRuns(o Options) (Spread, string) {
+	if o.Spread == nil {
+		s := DefaultSpread()
+		c.warn("one run an arm: how runs differ cannot be seen from within one; a spread of %s is taken, measure it or repeat", percent(s.CV))
+		return s, "by default, none was measured"
+	}
+	s := o.Spread.alone()
+	if s != *o.Spread {
+		c.warn("a spread from %v degree of freedom can widen the default and not narrow it: want %d identical runs", o.Spread.DF, TrustedRuns)
+	}
+	return s, "as given"
 }
 
 // withinError is the part of the error that the rows show.

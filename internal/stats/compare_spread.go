@@ -85,14 +85,36 @@ func PoolSpreads(spreads ...Spread) (Spread, error) {
 }
 
 // Unflagged is the largest relative rise between arms of so many runs that this
-// spread alone explains at the confidence: what a gate must not flag. NaN when
-// the spread, the confidence or a count is out of range.
+// spread alone explains at the confidence, as Compare takes it: what a gate must
+// not flag. NaN when the spread, the confidence or a count is out of range.
 func (s Spread) Unflagged(confidence float64, baselineRuns, candidateRuns int) float64 {
 	if s.check() != nil || checkConfidence(confidence) != nil || baselineRuns < 1 || candidateRuns < 1 {
 		return math.NaN()
 	}
-	se := s.CV * math.Sqrt(1/float64(baselineRuns)+1/float64(candidateRuns))
-	return math.Expm1(studentQuantile((1+confidence)/2, s.df()) * se)
+	p := (1 + confidence) / 2
+	if baselineRuns == 1 && candidateRuns == 1 {
+		alone := s.alone()
+		return math.Expm1(studentQuantile(p, alone.df()) * alone.CV * math.Sqrt2)
+	}
+	return math.Expm1(s.floor(p, 1/float64(baselineRuns)+1/float64(candidateRuns)))
+}
+
+// alone is what to take for single runs, where nothing else shows the spread. An
+// estimate from two runs is mostly luck: its t quantile is 12.7, and identical
+// runs that happened to agree would still be trusted too far in the mean. So it
+// only widens what is taken without it.
+func (s Spread) alone() Spread {
+	if s.DF == 0 || s.DF >= TrustedRuns-1 {
+		return s
+	}
+	return Spread{CV: max(s.CV, DefaultSpread().CV)}
+}
+
+// floor is the half width below which nothing is flagged where repeats show the
+// spread themselves, share being the sum of 1/runs. The uncertainty of repeats
+// is in their own interval already, so the normal quantile will do.
+func (s Spread) floor(p, share float64) float64 {
+	return studentQuantile(p, math.Inf(1)) * s.CV * math.Sqrt(share)
 }
 
 func (s Spread) check() error {

@@ -142,17 +142,19 @@ func (s *sample) count() int {
 	return n
 }
 
-// keepCommon leaves the requests that are present in every sample that has rows
-// and says how many that are, beside the size of the smallest sample. Samples
-// without rows are passed over: they have no requests to compare.
-func keepCommon(samples []*sample) (smallest, common int, err error) {
+// keepCommon leaves the requests that are present in every sample that has rows.
+// It says how many that are, beside what the smallest and the largest sample
+// had. Samples without rows are passed over: they have no requests to compare.
+func keepCommon(samples []*sample) (smallest, largest, common int) {
 	rows := slices.DeleteFunc(slices.Clone(samples), func(s *sample) bool { return len(s.num) == 0 })
 	if len(rows) == 0 {
-		return 0, 0, nil
+		return 0, 0, 0
 	}
 	smallest, shortest := math.MaxInt, math.MaxInt
 	for _, s := range rows {
-		smallest, shortest = min(smallest, s.count()), min(shortest, len(s.num))
+		n := s.count()
+		smallest, largest = min(smallest, n), max(largest, n)
+		shortest = min(shortest, len(s.num))
 	}
 	var indexes []int
 	for i := range shortest {
@@ -160,13 +162,10 @@ func keepCommon(samples []*sample) (smallest, common int, err error) {
 			indexes = append(indexes, i)
 		}
 	}
-	if len(indexes) == 0 {
-		return smallest, 0, errors.New("pairing requests: none has a value in every run")
-	}
 	for _, s := range rows {
 		s.keep(indexes)
 	}
-	return smallest, len(indexes), nil
+	return smallest, largest, len(indexes)
 }
 
 // len is how many rows there are; after compact or keepCommon all have values.

@@ -26,10 +26,10 @@ type Session struct {
 
 // Open checks all that can be checked without the server: that thresholds name
 // metrics, that evidence can be written and would overwrite none. Every error
-// stops the run before its first request. logf takes lines for people; it must
-// not be nil.
-func Open(s config.Settings, now time.Time, logf func(format string, args ...any)) (*Session, error) {
-	session := &Session{Settings: s, Cells: s.Cells(), stem: s.Run, logf: logf}
+// stops the run before its first request. now names the evidence where
+// CAPACITY_RUN does not.
+func Open(s config.Settings, now time.Time) (*Session, error) {
+	session := &Session{Settings: s, Cells: s.Cells(), stem: s.Run}
 	if session.stem == "" {
 		session.stem = "capacity-" + now.UTC().Format("20060102T150405Z")
 	}

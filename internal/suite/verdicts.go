@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"anvil-capacity/internal/artifact"
 	"anvil-capacity/internal/config"
 	"anvil-capacity/internal/contract"
 	"anvil-capacity/internal/gate"
@@ -31,7 +32,7 @@ func (c *Cell) ServiceVerdict(out *Outcome) Verdict {
 	for i, r := range failures {
 		plain[i] = *r.Failure
 	}
-	for _, b := range gate.BreakDown(plain) {
+	for _, b := range gate.CountFailures(plain) {
 		verdict.Message += "\n" + describeBreakdown(b)
 	}
 	verdict.Message += c.ownLimits(failures)
@@ -95,7 +96,7 @@ func (c *Cell) CanaryVerdict(out *Outcome) Verdict {
 
 // LeakVerdict: no answer carries the marker of another request of this run.
 func (c *Cell) LeakVerdict(out *Outcome) Verdict {
-	leaks := leaksOf(out.Result.Records)
+	leaks := artifact.LeaksOf(out.Result.Records)
 	if len(leaks) == 0 {
 		return Verdict{Passed: true, Message: fmt.Sprintf("%d answers, none carries another request's marker", len(out.Result.Records))}
 	}

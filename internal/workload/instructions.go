@@ -47,15 +47,15 @@ var fullWordings = []wording{
 		"The whole reply is this one line:\n{marker} {line}"},
 	{task{marker: true, words: true}, fullLead + "reply with {marker} followed by the lowercase word code exactly {words} times, " +
 		"separated by single spaces. Write nothing before it and nothing after it: no quotes, no punctuation, no explanation. " +
-		"The reply begins like this:\n{marker} code code code"},
+		"The reply begins like this, and goes on until code stands there {words} times:\n{marker} code code code code code code code code"},
 	{task{marker: true}, fullLead + "begin your reply with {marker} followed by one short sentence. " +
-		"Write nothing before {marker}: no quotes, no punctuation, no explanation. The reply begins like this:\n{marker}"},
+		"Write nothing before it: no quotes, no punctuation, no explanation. The reply begins like this:\n{marker} The"},
 	{task{words: true, line: true}, fullLead + "reply with the lowercase word code exactly {words} times, " +
 		"separated by single spaces. Write nothing before it and nothing after it: no quotes, no punctuation, no explanation. " +
 		"The whole reply is this one line:\n{line}"},
 	{task{words: true}, fullLead + "reply with the lowercase word code exactly {words} times, " +
 		"separated by single spaces. Write nothing before it and nothing after it: no quotes, no punctuation, no explanation. " +
-		"The reply begins like this:\ncode code code"},
+		"The reply begins like this, and goes on until code stands there {words} times:\ncode code code code code code code code"},
 	{task{}, fullLead + "reply with one short sentence about anything that comes to your mind."},
 }
 
@@ -207,6 +207,9 @@ func (ins *Instructions) cutHole(s, hole string) (rest string, ok bool) {
 		n := countDigits(s)
 		words, err := strconv.Atoi(s[:n])
 		if err != nil || words < 1 || words > MaxResponseWords {
+			return s, false
+		}
+		if ins.HasWords && ins.Words != words {
 			return s, false
 		}
 		ins.Words, ins.HasWords = words, true

@@ -142,8 +142,8 @@ func readKey(set *settings) error {
 
 // announce prints the base URL and what to export.
 func announce(stdout io.Writer, server *refserver.Server, set settings) {
-	fmt.Fprintln(stdout, server.BaseURL())
-	fmt.Fprintln(stdout, "export CAPACITY_BASE_URL="+quoted(server.BaseURL()))
+	fmt.Fprintln(stdout, server.URL())
+	fmt.Fprintln(stdout, "export CAPACITY_BASE_URL="+quoted(server.URL()))
 	fmt.Fprintln(stdout, "export CAPACITY_MODEL="+quoted(set.options.Model))
 	fmt.Fprintln(stdout, "export CAPACITY_ENGINE=refserver")
 	if set.apiKey != "" {
