@@ -348,8 +348,12 @@ func TestScoutFrom(t *testing.T) {
 
 	short := smallRun(3)
 	short.Records = short.Records[:1]
+	scout, err = ScoutFrom(writeNative(t, "scout.json", Build(short)))
+	require.NoError(t, err, "a partial scout warmed the server all the same")
+	assert.Equal(t, 1, scout.Requests, "with what it sent, not with what it planned")
+	short.Records = nil
 	_, err = ScoutFrom(writeNative(t, "scout.json", Build(short)))
-	assert.NoError(t, err, "a partial scout warmed the server all the same")
+	assert.ErrorContains(t, err, "it sent no request")
 	_, err = ScoutFrom(filepath.Join(t.TempDir(), "none.json"))
 	assert.Error(t, err)
 }

@@ -200,11 +200,16 @@ func HashFile(path string) (string, error) {
 }
 
 // ScoutFrom makes the link to a scout from its native artifact. A partial scout
-// links too: what it sent has warmed the server all the same.
+// links too, with as many requests as it sent: they have warmed the server all
+// the same. One that sent nothing is an error.
 func ScoutFrom(path string) (Scout, error) {
 	n, err := ReadPartial(path)
 	if err != nil {
 		return Scout{}, err
+	}
+	sent := n.Completed + n.Failed
+	if sent == 0 {
+		return Scout{}, fmt.Errorf("linking scout %q: it sent no request", path)
 	}
 	hash, err := HashFile(path)
 	if err != nil {
@@ -212,7 +217,7 @@ func ScoutFrom(path string) (Scout, error) {
 	}
 	return Scout{
 		Artifact: filepath.Base(path), RunID: n.RunID, SHA256: hash,
-		Requests: n.Requests, ContextSeed: orZero(n.ContextSeed),
+		Requests: sent, ContextSeed: orZero(n.ContextSeed),
 	}, nil
 }
 

@@ -35,8 +35,8 @@ type choice struct {
 	tools     bool // tool_calls is not empty
 	function  bool // function_call is not null
 
-	// Where the inside of the strings stands in the data, end 0 for none: that
-	// of content, and those of the first two of reasoning.
+	// Where the inside of the strings stands in the data: that of content, end 0
+	// for none, and those of the first two of reasoning where they are not empty.
 	contentAt   span
 	reasoningAt [2]span
 }

@@ -72,10 +72,7 @@ func (d *Decoder) content(b []byte, i int) (next int) {
 func (d *Decoder) reasoning(b []byte, i, rank int, path string) int {
 	text, next := d.textOrNull(b, i, 4, path)
 	d.cur.reasoning[rank] = text
-	d.cur.reasoningAt[rank] = span{}
-	if b[i] == '"' {
-		d.cur.reasoningAt[rank] = span{i + 1, next - 1}
-	}
+	d.cur.reasoningAt[rank] = span{i + 1, next - 1}
 	return next
 }
 

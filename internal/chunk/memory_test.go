@@ -41,6 +41,15 @@ func TestMemoryAfterLargeEvents(t *testing.T) {
 	}
 }
 
+func TestMemoryOfRepeats(t *testing.T) {
+	var d Decoder
+	var c Chunk
+	for range 10_000 {
+		require.NoError(t, d.Decode(event(`"content":"\n"`), &c))
+	}
+	assert.LessOrEqual(t, held(&d), 200, "10,000 decoded texts leave the memory of one")
+}
+
 func TestKeepBytes(t *testing.T) {
 	for n := keepBytes - 1; n <= keepBytes+1; n++ {
 		kept := cap(emptied(make([]byte, 0, n)))

@@ -133,6 +133,18 @@ var rows = []row{
 	{"choices twice", `{"choices":[{"delta":{"content":"a"}},{"index":1}],"choices":[]}`, empty, "the first array is gone whole"},
 	{"choice 0 twice", `{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"},{"delta":{}}]}`, text(""), "of two elements with index 0 as well"},
 	{"usage, then null", `{"usage":{"total_tokens":1},"usage":null}`, empty, "null is the last one"},
+	{"choice 0 twice, both with reasoning", `{"choices":[{"delta":{"reasoning":"a"}},{"delta":{"content":"b"}}]}`, text("b"), "the reasoning of the first is gone"},
+	{"choice 0 twice, both with parts", `{"choices":[{"delta":{"content":["a",{"type":"thinking","thinking":"t"}]}},{"delta":{"content":["b",{"type":"thinking","thinking":"u"}]}}]}`,
+		reading{Verdict: fine, HasChoice0: true, Content: "b", Reasoning: "u"}, "the parts of the first are gone"},
+	{"parts twice", delta(`"content":["a",{"type":"thinking","thinking":"t"}],"content":["b"]`), text("b"), "the first array is gone whole"},
+	{"reasoning, then null", delta(`"reasoning":"a","content":"b","reasoning":null`), text("b"), "null is the last one"},
+	{"count, then null", usage(`"prompt_tokens":1,"prompt_tokens":null`), reading{Verdict: fine, HasUsage: true}, "null is the last one"},
+	{"details, then null", usage(`"prompt_tokens_details":{"cached_tokens":1},"prompt_tokens_details":null`), reading{Verdict: fine, HasUsage: true}, "null is the last one"},
+	{"details twice", usage(`"prompt_tokens_details":{"cached_tokens":1},"prompt_tokens_details":{}`), reading{Verdict: fine, HasUsage: true}, "the first object is gone whole"},
+	{"error, then null", `{"error":"m","error":null}`, empty, "null is the last one"},
+	{"error twice", `{"error":{"message":"m"},"error":{"code":1}}`, reading{Verdict: fine, HasError: true, ErrCode: "1", ErrRaw: `{"code":1}`}, "the first object is gone whole"},
+	{"error message, then null", `{"error":{"message":"m","message":null}}`, reading{Verdict: fine, HasError: true, ErrRaw: `{"message":"m","message":null}`}, "null is the last one"},
+	{"timings, then null", `{"timings":{"a":1},"timings":null}`, empty, "null is the last one"},
 	{"a wrong type, then a right one", delta(`"content":1,"content":"a"`), wrongShape, "what is wrong anywhere is wrong"},
 
 	// Finish reasons.
@@ -182,6 +194,7 @@ var rows = []row{
 	{"error null beside text", `{"choices":[{"delta":{"content":"a"}}],"error":null}`, text("a"), "stream 32"},
 	{"error beside a wrong type", `{"choices":"none","error":"m"}`, reading{Verdict: fine, HasError: true, ErrMessage: "m", ErrRaw: `"m"`}, "the server's own word comes first"},
 	{"flat error", `{"object":"error","message":"m","type":"t","param":null,"code":400}`, reading{Verdict: fine, HasError: true, ErrMessage: "m", ErrType: "t", ErrCode: "400", ErrRaw: `{"object":"error","message":"m","type":"t","param":null,"code":400}`}, "vLLM before it nested them"},
+	{"flat and nested error", `{"object":"error","message":"a","error":{"message":"m"}}`, reading{Verdict: fine, HasError: true, ErrMessage: "m", ErrRaw: `{"message":"m"}`}, "the member error is the more exact"},
 	{"message without an error", `{"object":"x","message":"m","type":"t","code":1}`, empty, "not known to be an error"},
 	{"object twice", `{"object":"error","object":"x"}`, empty, "the last one counts"},
 

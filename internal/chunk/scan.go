@@ -89,7 +89,7 @@ func (d *Decoder) skipArray(b []byte, i, depth int) int {
 // and that of the value; open is false when the object ended, then next is the
 // index after it, or on a fault.
 func (d *Decoder) name(b []byte, i int, first bool) (start, end, next int, open bool) {
-	// Most servers send no white space, and most names are short.
+	// Most servers send no white space, and most names are short and plain.
 	quote := i
 	if !first {
 		quote++
@@ -98,6 +98,9 @@ func (d *Decoder) name(b []byte, i int, first bool) (start, end, next int, open 
 		start = quote + 1
 		special := specials(binary.LittleEndian.Uint64(b[start:]))
 		end = start + bits.TrailingZeros64(special)>>3
+		if special == 0 {
+			end = nextSpecial(b, end)
+		}
 		if end+2 < len(b) && b[end] == '"' && b[end+1] == ':' && b[end+2] > ' ' {
 			d.escaped = false
 			return start, end, end + 2, true

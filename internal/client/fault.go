@@ -86,18 +86,26 @@ func gravity(d record.Detail) int {
 	}
 }
 
-// blame notes a fault. The stream is still read to its end, or for EndLinger:
+// outweighs says that a fault of this kind would be kept. Asked first, a stream
+// of nothing but faults costs no memory.
+func (s *stream) outweighs(d record.Detail) bool {
+	return s.fault == nil || gravity(d) > gravity(s.fault.detail)
+}
+
+// blame keeps a fault. The stream is still read to its end, or for EndLinger:
 // how it ends is evidence, and an error that explains the fault may follow.
 func (s *stream) blame(at time.Duration, f fault) {
 	if s.fault == nil {
 		s.dog.enter(awaitRest, at)
-	} else if gravity(f.detail) <= gravity(s.fault.detail) {
-		return
 	}
 	s.fault = &f
 }
 
+// malformed notes an event that does not decode.
 func (s *stream) malformed(data []byte, err error, at time.Duration) {
+	if !s.outweighs(record.MalformedEvent) {
+		return
+	}
 	f := fault{
 		detail: record.MalformedEvent,
 		text:   fmt.Sprintf("event %d is not the JSON of a chunk", s.events),
@@ -115,6 +123,9 @@ func (s *stream) malformed(data []byte, err error, at time.Duration) {
 
 // errorEvent reads an event that the server named error.
 func (s *stream) errorEvent(data []byte, at time.Duration) {
+	if !s.outweighs(record.InBandError) {
+		return
+	}
 	s.blame(at, fault{
 		detail: record.InBandError,
 		text:   fmt.Sprintf("event %d is named error", s.events),
@@ -124,6 +135,9 @@ func (s *stream) errorEvent(data []byte, at time.Duration) {
 
 // inBandError reads an error object in an event.
 func (s *stream) inBandError(e chunk.Error, at time.Duration) {
+	if !s.outweighs(record.InBandError) {
+		return
+	}
 	s.blame(at, fault{
 		detail: record.InBandError,
 		text:   fmt.Sprintf("event %d is an error", s.events),

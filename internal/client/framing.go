@@ -73,8 +73,11 @@ type stray struct {
 	mid   bool   // the last byte read did not end a line
 }
 
-// add looks at the bytes of one read, of which there is at least one.
+// add looks at the bytes of one read.
 func (s *stray) add(b []byte) {
+	if len(b) == 0 {
+		return
+	}
 	if s.found != nil {
 		s.found = append(s.found, b[:min(len(b), HeadBytes-len(s.found))]...)
 		return

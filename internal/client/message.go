@@ -60,13 +60,15 @@ func (c *Client) facts(x *exchange, s *stream, took time.Duration) []string {
 	var facts []string
 	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
 	if x.res != nil {
-		add("status %d", x.res.StatusCode)
+		if code := x.res.StatusCode; code >= 200 && code <= 299 { // else the text has it
+			add("status %d", code)
+		}
 		if id := c.requestID(x.res.Header); id != "" {
 			add("request id %s", id)
 		}
 	}
 	if s != nil {
-		add("%d bytes and %d events received", s.bytes, s.events)
+		add("%s and %s received", count(s.bytes, "byte"), count(int64(s.events), "event"))
 	}
 	if x.gotConn.Load() && x.reused.Load() {
 		add("on a reused connection")
@@ -79,6 +81,14 @@ func (c *Client) facts(x *exchange, s *stream, took time.Duration) []string {
 		}
 	}
 	return facts
+}
+
+// count puts a number before its noun.
+func count(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // quote shows the first or the last bytes of what was kept of a body, without

@@ -91,6 +91,10 @@ func (s *stream) read(body io.Reader) error {
 		n, err := body.Read(s.buf)
 		at := time.Since(s.t0) // before anything is done with what was read
 		if n > 0 {
+			s.raw.add(s.buf[:n])
+			if !s.labelled && notFramed(s.raw.first()) {
+				return s.readHead(body, s.buf[:n], err, at)
+			}
 			s.take(s.buf[:n], at)
 		}
 		if err == io.EOF && !s.done.set {
@@ -103,8 +107,6 @@ func (s *stream) read(body io.Reader) error {
 			return s.drain(body, err)
 		case s.parser.Err() != nil:
 			return s.parser.Err()
-		case !s.labelled && notFramed(s.raw.first()):
-			return s.readHead(body, err, at)
 		case err != nil:
 			return err
 		}
@@ -116,7 +118,6 @@ func (s *stream) read(body io.Reader) error {
 func (s *stream) take(b []byte, at time.Duration) {
 	s.reads++
 	s.bytes += int64(len(b))
-	s.raw.add(b)
 	unknown, had := s.parser.Stats().Unknown, s.lost.found != nil
 	s.lost.add(b)
 	s.parser.Feed(b)
@@ -239,12 +240,20 @@ func (s *stream) finish(reason []byte, at time.Duration) {
 		s.dog.enter(awaitEnd, at)
 	}
 	s.finished.to(at)
+	if detail := faultOfFinish(reason); detail != "" && s.outweighs(detail) {
+		s.blame(at, fault{detail: detail, text: "the answer was ended with finish_reason " + string(reason)})
+	}
+}
+
+// faultOfFinish gives the fault that a finish reason is, "" for none (WIRE 10).
+func faultOfFinish(reason []byte) record.Detail {
 	switch string(reason) {
 	case "error", "abort":
-		s.blame(at, fault{detail: record.EngineAbort, text: "the engine ended the answer with finish_reason " + string(reason)})
+		return record.EngineAbort
 	case "content_filter":
-		s.blame(at, fault{detail: record.ContentFilter, text: "the answer ended with finish_reason content_filter"})
+		return record.ContentFilter
 	}
+	return ""
 }
 
 // drain reads what follows [DONE], so that the connection can be used again,
@@ -254,10 +263,11 @@ func (s *stream) drain(body io.Reader, err error) error {
 	if err == nil {
 		s.dog.enter(awaitDrain, s.done.at)
 	}
-	for left := DrainBytes; err == nil && left > 0; {
+	for left := DrainBytes + 1; err == nil && left > 0; { // one more shows that it ends in time
 		var n int
 		n, err = body.Read(s.buf[:min(left, len(s.buf))])
 		left -= n
+		s.bytes += int64(n)
 		s.parser.Feed(s.buf[:n])
 		s.next(s.done.at)
 	}
@@ -272,20 +282,22 @@ func (s *stream) drain(body io.Reader, err error) error {
 var errNotFramed = errors.New("the body is not an event stream")
 
 // readHead reads on, for a while and to a bound, what is not an event stream:
-// its head says what it is.
-func (s *stream) readHead(body io.Reader, err error, at time.Duration) error {
+// its head says what it is. b and err are what the last read gave.
+func (s *stream) readHead(body io.Reader, b []byte, err error, at time.Duration) error {
 	if err == nil {
 		s.dog.enter(awaitHead, at)
 	}
-	for err == nil && s.bytes < HeadBytes {
-		var n int
-		if n, err = body.Read(s.buf); n > 0 {
-			s.bytes += int64(n)
-			s.raw.add(s.buf[:n])
-			s.lost.add(s.buf[:n])
+	for {
+		s.bytes += int64(len(b))
+		s.lost.add(b)
+		if err != nil || s.bytes >= HeadBytes {
+			return errNotFramed
 		}
+		var n int
+		n, err = body.Read(s.buf)
+		b = s.buf[:n]
+		s.raw.add(b)
 	}
-	return errNotFramed
 }
 
 // e2e gives the end of the answer: [DONE], or without it the finish event, or

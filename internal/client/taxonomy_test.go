@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -255,9 +256,9 @@ var faultRows = []faultRow{
 		server: streams(sayHello + finishes("abort") + useCount + saysDone), why: "SGLang and vLLM say so"},
 	{name: "finish_reason content_filter", want: record.ContentFilter, says: []string{"content_filter"},
 		server: streams(sayHello + finishes("content_filter") + saysDone), why: "not comparable with a full answer"},
-	{name: "cut at an event", want: record.TruncatedStream, says: []string{"neither a finish_reason nor [DONE]", "1 events"},
+	{name: "cut at an event", want: record.TruncatedStream, says: []string{"neither a finish_reason nor [DONE]", "1 event"},
 		server: streams(sayHello), why: "WIRE 8: a close-delimited body ends cleanly wherever it is cut"},
-	{name: "cut in an event", want: record.TruncatedStream, says: []string{"1 events"},
+	{name: "cut in an event", want: record.TruncatedStream, says: []string{"1 event"},
 		server: streams(sayHello + sayHello[:40]), why: "WIRE 6: a partial event does not count"},
 	{name: "cut in a chunked body", want: record.TruncatedStream, says: []string{"cut off before its end"},
 		server: says([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
@@ -268,7 +269,7 @@ var faultRows = []faultRow{
 		server: streams(""), why: "nothing after a 200"},
 	{name: "comments only", want: record.TruncatedStream, says: []string{"0 events"},
 		server: streams(": queued\n\n: queued\n\n"), why: "a stream that ended before it began"},
-	{name: "reset in the stream", want: record.TransportReset, says: []string{"in the middle of the answer", "connection reset by peer", "1 events"},
+	{name: "reset in the stream", want: record.TransportReset, says: []string{"in the middle of the answer", "connection reset by peer", "1 event"},
 		server: resets(okHead + sayHello), why: "a killed server"},
 	{name: "reset before the response", want: record.TransportReset, says: []string{"before any response"},
 		server: resets(""), why: "a fresh connection is not stale"},
@@ -278,7 +279,7 @@ var faultRows = []faultRow{
 		server: holds(""), change: stall, why: "WIRE 12"},
 	{name: "no header, its own limit", want: record.StallTimeout, says: []string{"no response header for 150ms"},
 		server: holds(""), change: func(_ testing.TB, o *Options) { o.HeaderTimeout = shortLimit }, why: "WIRE 12: headers by their own"},
-	{name: "silence in the stream", want: record.StallTimeout, says: []string{"no output for 150ms", "own limit", "1 events"},
+	{name: "silence in the stream", want: record.StallTimeout, says: []string{"no output for 150ms", "own limit", "1 event"},
 		server: holds(okHead + sayHello), change: stall, why: "WIRE 12"},
 	{name: "heartbeats", want: record.StallTimeout, says: []string{"no output for 150ms"},
 		server: drips(okHead+sayHello, ": ping\n\ndata:\n\ndata: null\n\n\n", time.Millisecond), change: stall, why: "WIRE 5: they are not output"},
@@ -295,9 +296,9 @@ var faultRows = []faultRow{
 	{name: "empty answer", want: record.EmptyOutput, says: []string{"no text (finish_reason stop)"},
 		server: streams(finishes("stop") + saysDone), why: "complete and empty"},
 	{name: "[DONE] alone", want: record.EmptyOutput, says: []string{"no text"}, server: streams(saysDone), why: "complete and empty"},
-	{name: "reasoning only", want: record.ReasoningOnly, says: []string{"1 events with reasoning", "finish_reason length", "CAPACITY_MAX_TOKENS"},
+	{name: "reasoning only", want: record.ReasoningOnly, says: []string{"1 event with reasoning", "finish_reason length", "CAPACITY_MAX_TOKENS"},
 		server: streams(think + finishes("length") + saysDone), why: "reasoning ate the budget"},
-	{name: "tool calls only", want: record.ToolCallsOnly, says: []string{"1 events with tool calls", "finish_reason tool_calls"},
+	{name: "tool calls only", want: record.ToolCallsOnly, says: []string{"1 event with tool calls", "finish_reason tool_calls"},
 		server: streams(think + callTool + finishes("tool_calls") + saysDone), why: "tokens, and no text"},
 }
 
@@ -374,9 +375,9 @@ func checkFault(t *testing.T, row faultRow, obs Observation) {
 // TestStaleConnection closes a kept-alive connection as the next request is
 // written. Go's transport would send a request with GetBody again.
 func TestStaleConnection(t *testing.T) {
-	var requests int
+	var requests atomic.Int64
 	url := tcpServer(t, func(c *net.TCPConn, _ *http.Request) bool {
-		if requests++; requests == 1 {
+		if requests.Add(1) == 1 {
 			_, _ = c.Write(append([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"),
 				chunked([]byte(sayHello+finishes("stop")+saysDone))...))
 			return true
@@ -394,7 +395,7 @@ func TestStaleConnection(t *testing.T) {
 	assert.Contains(t, obs.Failure.Message, "on a reused connection")
 	assert.True(t, obs.Response.Connection.Reused)
 	c.Close()
-	assert.Equal(t, 2, requests, "nothing is sent twice (WIRE 13)")
+	assert.EqualValues(t, 2, requests.Load(), "nothing is sent twice (WIRE 13)")
 }
 
 func TestCanceled(t *testing.T) {

@@ -38,13 +38,9 @@ func newTransport(o Options) *http.Transport {
 		IdleConnTimeout:        IdleTimeout,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: HeaderBytes,
-		ReadBufferSize:         transportBufferBytes,
 		Protocols:              &protocols,
 	}
 }
-
-// transportBufferBytes is the read buffer of each connection.
-const transportBufferBytes = 4 << 10
 
 // requestOptions are openai-go's options for every request: what Options says
 // and nothing that the process environment holds. The constructors of single

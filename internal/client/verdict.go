@@ -32,22 +32,30 @@ func (x *exchange) noAnswer(limit error, canceled bool, opts Options) *fault {
 	case x.isStale():
 		f.detail, f.text = record.StaleConnection, "the server had closed the kept-alive connection as the request was written; it was not sent again"
 	default:
-		f.detail, f.text = record.TransportReset, "the connection broke before any response"+hintOfReset(x.err)
+		f.detail, f.text = record.TransportReset, "the connection broke before any response"+x.hintOfReset(opts)
 	}
 	return f
 }
 
-// isStale says that a connection from the pool broke at once and without a byte.
+// isStale says that a connection from the pool broke at once and without a
+// byte, or that an HTTP/2 server was leaving it: it answers a request that comes
+// after its GOAWAY no more than one that comes after a close.
 func (x *exchange) isStale() bool {
+	if x.err != nil && strings.Contains(x.err.Error(), "GOAWAY") {
+		return true
+	}
 	_, answered := x.firstByte.get()
 	return x.reused.Load() && !answered && x.header < StaleWindow
 }
 
-// hintOfReset recognises a TLS port that was spoken to in clear text: what it
-// answers begins with a TLS record of type alert.
-func hintOfReset(err error) string {
-	if err != nil && strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`) {
+// hintOfReset recognises two ends that speak differently. The text looked for is
+// net/http's; a changed one costs the hint and nothing else.
+func (x *exchange) hintOfReset(opts Options) string {
+	switch {
+	case strings.Contains(fmt.Sprint(x.err), `malformed HTTP response "\x15\x03`): // a TLS record of type alert
 		return "; the port speaks TLS: is the base URL https://?"
+	case opts.HTTPVersion == HTTP2 && !x.reused.Load():
+		return "; does the server speak HTTP/2?"
 	}
 	return ""
 }
@@ -60,7 +68,7 @@ func limitFault(limit error, opts Options) *fault {
 		if opts.HeaderTimeout > 0 && (shortest == 0 || opts.HeaderTimeout < shortest) {
 			shortest = opts.HeaderTimeout
 		}
-		return &fault{detail: record.StallTimeout, text: fmt.Sprintf("no response header for %s", shortest)}
+		return &fault{detail: record.StallTimeout, text: fmt.Sprintf("no response header for %s, this client's own limit", shortest)}
 	case errStalled:
 		return &fault{detail: record.StallTimeout, text: fmt.Sprintf("no output for %s, this client's own limit", opts.StallTimeout)}
 	default:
@@ -170,9 +178,9 @@ func (s *stream) empty() *fault {
 	}
 	switch {
 	case s.toolCallChunks > 0:
-		return &fault{detail: record.ToolCallsOnly, text: fmt.Sprintf("%d events with tool calls and no visible text%s", s.toolCallChunks, why)}
+		return &fault{detail: record.ToolCallsOnly, text: fmt.Sprintf("%s with tool calls and no visible text%s", count(int64(s.toolCallChunks), "event"), why)}
 	case s.reasoningChunks > 0:
-		return &fault{detail: record.ReasoningOnly, text: fmt.Sprintf("%d events with reasoning and no visible text%s: a larger CAPACITY_MAX_TOKENS leaves room for both", s.reasoningChunks, why)}
+		return &fault{detail: record.ReasoningOnly, text: fmt.Sprintf("%s with reasoning and no visible text%s: a larger CAPACITY_MAX_TOKENS leaves room for both", count(int64(s.reasoningChunks), "event"), why)}
 	}
 	return &fault{detail: record.EmptyOutput, text: "the answer is complete and has no text" + why}
 }

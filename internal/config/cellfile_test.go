@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -83,6 +84,15 @@ func TestCellFileBehindTheEnvironment(t *testing.T) {
 	assert.Equal(t, 5, mustLoad(t, cells, "CELL=x", "REQUESTS=5").Requests)
 	assert.Len(t, faultsOf(t, oneCell("REQUESTS=5\nREQUESTS=5"), "CELL=x", "REQUESTS=5"), 1)
 	assert.Len(t, faultsOf(t, oneCell("API_KEY=a"), "CELL=x", "API_KEY=b"), 1)
+}
+
+// A file that no CAPACITY_CELL could name is not offered, and cannot break the
+// message into lines.
+func TestOnlyCellsThatCanBeNamedAreListed(t *testing.T) {
+	cells := fstest.MapFS{"b.env": {}, "a\n.env": {}, ".env": {}, ".hidden.env": {}, "a.env": {}, "notes.txt": {}}
+	faults := faultsOf(t, cells, "CELL=zzz")
+	require.Len(t, faults, 1)
+	assert.True(t, strings.HasSuffix(faults[0], "; there are a, b"), faults[0])
 }
 
 func TestDefaultCellIsTheDefault(t *testing.T) {

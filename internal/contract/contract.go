@@ -36,32 +36,40 @@ type CanaryVerdict struct {
 	ForeignMarkerCount int `json:"foreign_marker_count"`
 	// CaptureComplete is false when the text was longer than the capture.
 	CaptureComplete bool `json:"capture_complete"`
-	// Passed is MarkerAtStart, none foreign, and CaptureComplete.
+	// Passed is MarkerAtStart, none foreign, and CaptureComplete; where canaries
+	// are off it is none foreign.
 	Passed bool `json:"passed"`
 
-	// Foreign lists the distinct foreign markers, in order of appearance.
+	// Foreign lists the distinct foreign markers, in order of appearance, the
+	// first 16 at most; nil for none.
 	Foreign []string `json:"foreign_markers,omitempty"`
-	// LeakedFrom lists the request indexes of this run whose markers stand in
-	// this answer: one request received another's answer.
+	// LeakedFrom lists the request indexes of this run whose markers are in
+	// Foreign: one request received another's answer. Nil for none.
 	LeakedFrom []int `json:"leaked_from_request_index,omitempty"`
-	// ReasoningInContent says that the text opens with a <think> block, so the
-	// server has no reasoning parser: a server fault, not a wrong answer.
+	// ReasoningInContent says that the text opens with a <think> block, or has
+	// the end of one, so the server has no reasoning parser: a server fault,
+	// not a wrong answer.
 	ReasoningInContent bool `json:"reasoning_in_content,omitempty"`
 }
 
 // WordsVerdict is the row key controlled_output.
 type WordsVerdict struct {
-	Policy             Policy `json:"policy"`
-	RequestedWords     int    `json:"requested_words"`
-	ObservedCodeWords  int    `json:"observed_code_words"`
-	ObservedExtraWords int    `json:"observed_extra_words"`
-	CaptureComplete    bool   `json:"capture_complete"`
-	// ExactAdherence is nil when the capture is not complete.
+	Policy         Policy `json:"policy"`
+	RequestedWords int    `json:"requested_words"`
+	// ObservedCodeWords and ObservedExtraWords count the captured words that
+	// are Word and those that are neither Word nor the own marker.
+	ObservedCodeWords  int  `json:"observed_code_words"`
+	ObservedExtraWords int  `json:"observed_extra_words"`
+	CaptureComplete    bool `json:"capture_complete"`
+	// ExactAdherence is that the answer is the asked words, its own marker once
+	// at most, and nothing else; nil when the capture is not complete or no
+	// words were asked for.
 	ExactAdherence *bool `json:"exact_adherence"`
 	// Passed is ExactAdherence under Strict; always true under Observe.
 	Passed bool `json:"passed"`
 
-	// DuplicatedText says that the extra words are the answer said again
-	// (cumulative deltas, or the whole text repeated at the end).
+	// DuplicatedText says that an answer that does not adhere is one answer
+	// said again and again (cumulative deltas, or the whole text repeated at
+	// the end): a server fault. It is a hint, made from the text alone.
 	DuplicatedText bool `json:"duplicated_text,omitempty"`
 }

@@ -76,14 +76,14 @@ type FailureCount struct {
 	Example string
 }
 
-// Breakdown is a list of failure counts, each class and detail once; see
-// CountFailures.
-type Breakdown []FailureCount
+// FailureCounts is a list of failure counts, each class and detail once; see
+// BreakDown.
+type FailureCounts []FailureCount
 
-// CountFailures counts failures by class and detail: the most frequent first, then
+// BreakDown counts failures by class and detail: the most frequent first, then
 // by class and detail. Example is taken from the first in the order given.
-func CountFailures(failures []record.Failure) Breakdown {
-	var b Breakdown
+func BreakDown(failures []record.Failure) FailureCounts {
+	var b FailureCounts
 	for _, f := range failures {
 		i := slices.IndexFunc(b, func(c FailureCount) bool { return c.Class == f.Class && c.Detail == f.Detail })
 		if i < 0 {
@@ -108,7 +108,7 @@ func meaningOf(d record.Detail) string {
 
 // String lists the counts in one line: "3 request_error (total_timeout), 1
 // request_canary_failed". It is "" when nothing failed.
-func (b Breakdown) String() string {
+func (b FailureCounts) String() string {
 	parts := make([]string, len(b))
 	for i, c := range b {
 		parts[i] = fmt.Sprintf("%d %s", c.Count, c.Class)

@@ -65,8 +65,8 @@ func TestService(t *testing.T) {
 	}
 }
 
-func TestCountFailures(t *testing.T) {
-	b := CountFailures([]record.Failure{
+func TestBreakDown(t *testing.T) {
+	b := BreakDown([]record.Failure{
 		{Class: record.CanaryFailed, Message: "marker at 17"},
 		{Class: record.RequestError, Detail: record.TotalTimeout, Message: "first"},
 		{Class: record.StreamInvalid, Detail: record.EmptyOutput},
@@ -83,6 +83,6 @@ func TestCountFailures(t *testing.T) {
 		total += c.Count
 	}
 	assert.Equal(t, 5, total)
-	assert.Empty(t, CountFailures(nil))
-	assert.Equal(t, "", CountFailures(nil).String())
+	assert.Empty(t, BreakDown(nil))
+	assert.Equal(t, "", BreakDown(nil).String())
 }

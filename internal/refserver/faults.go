@@ -120,7 +120,7 @@ var faultKinds = []FaultKind{
 		Meaning: "holds the request for this long before it joins the line and before any response byte",
 		apply:   func(e *effects, a argument) { e.headers = a.d }},
 	{Name: "buffer", Arg: "DURATION", Default: "100ms", parse: duration,
-		Meaning: "collects events and sends them together this long after the first of them, like a proxy",
+		Meaning: "collects events and sends them together this long after the first of them, or when they fill 64 KiB, like a proxy",
 		apply:   func(e *effects, a argument) { e.buffer = a.d }},
 	{Name: "linger", Arg: "DURATION", Default: "1s", parse: duration,
 		Meaning: "keeps the body open for this long after [DONE]",

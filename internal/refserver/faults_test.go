@@ -363,6 +363,27 @@ func TestStall(t *testing.T) {
 	})
 }
 
+// A proxy's buffer is finite: 4 tokens a millisecond fill it long before its time.
+func TestBufferSendsWhenFull(t *testing.T) {
+	o := Options{DecodeBase: 250 * time.Microsecond, Faults: "buffer=10s@all", KeepEvents: true}
+	inBubble(t, o, func(t *testing.T, r *rig) {
+		got := r.ask(prompt(0, 1000, 20))
+		require.NoError(t, got.err)
+		e := r.Log()[0]
+		size := 0
+		first := e.Writes[0]
+		for k, out := range got.outputs() {
+			if e.Writes[k] != first {
+				break
+			}
+			size += len("data: " + out.data + "\n\n")
+		}
+		assert.Less(t, first, e.Planned.E2E)
+		assert.GreaterOrEqual(t, size, proxyBufferBytes)
+		assert.Less(t, size, proxyBufferBytes+300, "at most one event more")
+	})
+}
+
 func TestPlainPromptsCountByArrival(t *testing.T) {
 	inBubble(t, faultOptions("status=500@1"), func(t *testing.T, r *rig) {
 		assert.Equal(t, 200, r.ask("hello").status)

@@ -153,11 +153,17 @@ func (o *output) event(event []byte) {
 	o.send(event)
 }
 
+// proxyBufferBytes is how much the buffer of the fault of that name holds before
+// it sends, whatever the time, as proxies do.
+const proxyBufferBytes = 64 << 10
+
 func (o *output) hold(event []byte) {
 	if len(o.held) == 0 {
 		o.heldSince = o.s.clock()
 	}
-	o.held = append(o.held, event...)
+	if o.held = append(o.held, event...); len(o.held) >= proxyBufferBytes {
+		o.drain()
+	}
 }
 
 // drain sends what is held, in one write.

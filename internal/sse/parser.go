@@ -187,7 +187,7 @@ func (p *Parser) whole(ev *Event) bool {
 		return false
 	}
 	ev.Type = nil
-	ev.Data = afterSpace(rest[len("data:"):end])
+	ev.Data = afterSpace(rest[len("data:"):end:end]) // no room to append over what follows
 	ev.Unterminated = false
 	p.pos += end + 2
 	p.stats.Fields++
@@ -296,12 +296,12 @@ func (p *Parser) dispatch(ev *Event, unterminated bool) bool {
 		p.typ = p.typ[:0]
 		return false
 	}
-	ev.Data = p.alias
+	ev.Data = p.alias[:len(p.alias):len(p.alias)]
 	if p.own > 0 || ev.Data == nil {
 		ev.Data = p.buf[:p.own:p.own]
 	}
 	if ev.Data == nil {
-		ev.Data = []byte{}
+		ev.Data = []byte{} // a first event of only "data", before any buffer was made
 	}
 	ev.Type = nil
 	if len(p.typ) > 0 {

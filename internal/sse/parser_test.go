@@ -206,6 +206,35 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// TestMarkAtATinyLimit: what may become a byte order mark is not a line yet.
+func TestMarkAtATinyLimit(t *testing.T) {
+	for limit := 1; limit <= 4; limit++ {
+		for _, body := range []string{"\uFEFF", "\uFEFFa\n", "\uFEFFab\n\n", "\xEF\n", "\xEF\xBB\n", "\xEF\xBBa\n", "\uFEFF\uFEFF"} {
+			want := reference(body, limit)
+			got, _ := read(sse.NewParser(limit), oneByOne([]byte(body))...)
+			assert.Equal(t, want, got, "%q at limit %d, byte by byte", body, limit)
+			got, _ = read(sse.NewParser(limit), []byte(body))
+			assert.Equal(t, want, got, "%q at limit %d, whole", body, limit)
+		}
+	}
+}
+
+func TestEventIsOverwritten(t *testing.T) {
+	var ev sse.Event
+	p := sse.NewParser(0)
+	p.Feed([]byte("event: e\ndata: a"))
+	p.Finish()
+	require.True(t, p.Next(&ev))
+	require.True(t, ev.Unterminated)
+	p.Reset()
+	p.Feed([]byte("\ndata: b\n\ndata: c\n\n"))
+	for _, want := range []string{"b", "c"} {
+		require.True(t, p.Next(&ev))
+		assert.Equal(t, sse.Event{Data: []byte(want)}, ev, "nothing is left of the event before")
+		ev.Type, ev.Unterminated = []byte("left over"), true
+	}
+}
+
 func TestDefaultLimit(t *testing.T) {
 	const name = "data: "
 	text := bytes.Repeat([]byte("x"), sse.MaxEventBytes-len(name)+1)
@@ -301,6 +330,7 @@ func TestDataIsNotCopied(t *testing.T) {
 			for _, i := range []int{at, at + len(row.body)} {
 				require.True(t, p.Next(&ev))
 				assert.Same(t, &body[i], &ev.Data[0], row.why)
+				assert.Equal(t, len(ev.Data), cap(ev.Data), "who appends to it must not write over what follows")
 			}
 		})
 	}

@@ -118,5 +118,11 @@ func read(p *sse.Parser, pieces ...[]byte) (reading, error) {
 	return out, p.Err()
 }
 
-// oneByOne cuts a body into single bytes.
-func oneByOne(body []byte) [][]byte { return bytes.SplitAfter(body, nil) }
+// oneByOne cuts a body into single bytes (bytes.Split would keep characters whole).
+func oneByOne(body []byte) [][]byte {
+	pieces := make([][]byte, len(body))
+	for i := range body {
+		pieces[i] = body[i : i+1]
+	}
+	return pieces
+}

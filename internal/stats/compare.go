@@ -64,14 +64,14 @@ type Run struct {
 	// Values holds the metric of each request by its index, NaN where the request
 	// failed or has none. Nil when only Whole is known.
 	Values []float64
-	// Whole is the figure of the whole run: throughput, or the statistic as a
-	// summary without rows gives it. Nil: computed from Values, or from Work over
-	// Busy. Where Values are there and the statistic is not WholeRun, they count.
+	// Whole is the figure of the run as a whole: of WholeRun, which cannot do
+	// without; or the statistic as a summary without rows gives it. Where Values
+	// hold any value and the statistic is not WholeRun, they count and not this.
 	Whole *float64
 	// Work and Busy say how much each request, by index, adds to a WholeRun rate
-	// and to the time that it took: output tokens and E2E in ms. In a closed loop
-	// the slots are never idle, so the sum of Work over the sum of Busy moves with
-	// the rate, and its error can be seen from the rows. Nil: it cannot be.
+	// and how long it took: output tokens and E2E in ms. In a closed loop the slots
+	// are never idle, so the sum of Work over the sum of Busy moves with the rate,
+	// and the error of the one is that of the other. Nil: it cannot be seen.
 	Work, Busy []float64
 	// WallMS is the wall clock of the run in ms, for what the end of a closed loop
 	// adds to the error of a rate, when slots run dry one by one. 0: not added.
@@ -204,6 +204,10 @@ const (
 	// TrustedRuns is from how many repeats an arm's spread is known well enough to
 	// see changes of its own size. Two are accepted, with a warning.
 	TrustedRuns = 3
+	// BlindAbove is the slowdown that a comparison without a margin must be able to
+	// see before it says NoDifference. A sample that would miss half as much again
+	// has not looked.
+	BlindAbove = 0.5
 	// resolution is the smallest half width of an interval, relative: a clock and
 	// float64 arithmetic do not promise more.
 	resolution = 1e-6
@@ -388,14 +392,32 @@ func (c *Comparison) warn(format string, args ...any) {
 
 // estimation is the error of the logarithm of the ratio.
 type estimation struct {
-	se float64
-	// df are the degrees of freedom of se; +Inf when it is known.
-	df     float64
+	// parts are independent terms of the error.
+	parts  []part
 	method Method
 	why    string
 	// blind says that a part of the error is unknown: the interval is shown but
 	// decides nothing.
 	blind bool
+}
+
+// part is one term of an error: a variance and its degrees of freedom, +Inf when
+// it is known.
+type part struct{ variance, df float64 }
+
+// quantile is the p quantile of the error, p above 0.5: those of the parts, each
+// with its own t, added as squares. One t with joint degrees of freedom would be
+// a little narrower, and absurd where a part with one degree of freedom meets a
+// known one: more error could then give a narrower interval.
+func quantile(p float64, parts ...part) float64 {
+	sum := 0.0
+	for _, one := range parts {
+		if one.variance != 0 { // also NaN, which must be seen
+			t := studentQuantile(p, one.df)
+			sum += t * t * one.variance
+		}
+	}
+	return math.Sqrt(sum)
 }
 
 func (c *Comparison) estimate(b, k measured, o Options) (estimation, error) {
@@ -408,16 +430,20 @@ func (c *Comparison) estimate(b, k measured, o Options) (estimation, error) {
 // conclude makes the interval and the verdict; change is the logarithm of the
 // ratio.
 func (c Comparison) conclude(change float64, e estimation, o Options) Comparison {
-	half := max(studentQuantile((1+c.Confidence)/2, e.df)*e.se, resolution)
+	half := max(quantile((1+c.Confidence)/2, e.parts...), resolution)
 	low, high := finite(math.Expm1(change-half)), finite(math.Expm1(change+half))
 	if c.Change == nil || low == nil || high == nil {
 		return c.stop(errors.New(e.why + "; the interval has no end"))
 	}
 	c.Low, c.High, c.Method = low, high, e.method
-	c.MinimumDetectable = o.detectable(half + studentQuantile(DetectablePower, e.df)*e.se)
+	distance := half + quantile(DetectablePower, e.parts...)
+	c.MinimumDetectable = o.detectable(distance)
 	verdict, reason := o.judge(*low, *high)
-	if e.blind {
+	switch {
+	case e.blind:
 		verdict, reason = CannotTell, "a part of the error is not in the interval"
+	case verdict == NoDifference && o.Margin == nil && distance > math.Log1p(BlindAbove):
+		verdict, reason = CannotTell, fmt.Sprintf("this sample would miss a slowdown of %s", percent(BlindAbove))
 	}
 	c.Verdict, c.Why = verdict, e.why+"; "+reason
 	return c

@@ -155,7 +155,7 @@ func (e Estimate) ofOneRun(m measured, o IntervalOptions) Estimate {
 	if o.Spread != nil {
 		e.Why = fmt.Sprintf("%d blocks of %d requests and Student's t, plus a spread of %s between runs", blocks, length, percent(math.Sqrt(between.variance)))
 	}
-	return e.around(studentQuantile(1-o.tail(), satterthwaite(within, between)) * math.Sqrt(within.variance+between.variance))
+	return e.around(quantile(1-o.tail(), within, between))
 }
 
 // ofPercentile bounds a percentile by order statistics.
@@ -165,7 +165,7 @@ func (e Estimate) ofPercentile(s *sample, length, blocks int, between part, o In
 	worth := independentRequests(s.num, *e.Value, p, length, blocks, o.tail())
 	e.Method = MethodOrderStatistics
 	e.Why = fmt.Sprintf("order statistics of %d requests that are worth %.0f independent ones", s.len(), worth)
-	stretch := studentQuantile(1-o.tail(), between.df) * math.Sqrt(between.variance)
+	stretch := quantile(1-o.tail(), between)
 	low, high := rankBounds(s.len(), worth, p, o.tail())
 	if low > 0 {
 		e.Low = finite(sorted[low-1] * math.Exp(-stretch))

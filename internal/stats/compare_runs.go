@@ -18,7 +18,7 @@ func (c *Comparison) betweenRepeats(b, k measured, o Options) estimation {
 	// Figures that agree to the last bit say that the runs are copies, or made of
 	// constants. Either way they do not show a spread, and an interval without
 	// width would flag the next rounding.
-	if e.se == 0 {
+	if quantile(DetectablePower, e.parts...) == 0 {
 		c.warn("the runs of each arm agree to the last bit: no spread to see, the default stands in")
 		return e.atLeast(DefaultSpread(), b, k, c.Confidence)
 	}
@@ -39,10 +39,19 @@ func welch(b, k measured) estimation {
 	nb, nk := float64(len(b.logs)), float64(len(k.logs))
 	vb, vk := varianceOf(b.logs)/nb, varianceOf(k.logs)/nk
 	return estimation{
-		se: math.Sqrt(vb + vk), df: satterthwaite(part{vb, nb - 1}, part{vk, nk - 1}), method: MethodRuns,
+		parts: []part{{vb + vk, welchDF(vb, nb, vk, nk)}}, method: MethodRuns,
 		why: fmt.Sprintf("runs are the unit (%d and %d), because requests of one run share its queue, batches and caches; "+
 			"Welch's t on the logarithms", len(b.logs), len(k.logs)),
 	}
+}
+
+// welchDF is between the smaller of nb-1 and nk-1, and their sum.
+func welchDF(vb, nb, vk, nk float64) float64 {
+	below := vb*vb/(nb-1) + vk*vk/(nk-1)
+	if below == 0 {
+		return nb + nk - 2
+	}
+	return (vb + vk) * (vb + vk) / below
 }
 
 func oneAgainstSeveral(b, k measured) estimation {
@@ -52,7 +61,7 @@ func oneAgainstSeveral(b, k measured) estimation {
 	}
 	n := float64(len(several.logs))
 	return estimation{
-		se: math.Sqrt(varianceOf(several.logs) * (1 + 1/n)), df: n - 1, method: MethodOneRunAgainstSeveral,
+		parts: []part{{varianceOf(several.logs) * (1 + 1/n), n - 1}}, method: MethodOneRunAgainstSeveral,
 		why: fmt.Sprintf("runs are the unit, one against %d; both arms are taken to spread as the %s does", len(several.logs), several.name),
 	}
 }
@@ -61,29 +70,10 @@ func oneAgainstSeveral(b, k measured) estimation {
 // more.
 func (e estimation) atLeast(s Spread, b, k measured, confidence float64) estimation {
 	p, share := (1+confidence)/2, 1/float64(len(b.logs))+1/float64(len(k.logs))
-	if s.floor(p, share) <= studentQuantile(p, e.df)*e.se {
+	if s.floor(p, share) <= quantile(p, e.parts...) {
 		return e
 	}
-	e.se, e.df = s.CV*math.Sqrt(share), math.Inf(1)
+	e.parts = []part{{s.CV * s.CV * share, math.Inf(1)}}
 	e.why += fmt.Sprintf("; the spread of %s between identical runs is wider than theirs and counts", percent(s.CV))
 	return e
-}
-
-// part is one term of a variance and its degrees of freedom.
-type part struct{ variance, df float64 }
-
-// satterthwaite gives the degrees of freedom of a sum of variances; +Inf when
-// all of it is known, or is 0.
-func satterthwaite(parts ...part) float64 {
-	sum, below := 0.0, 0.0
-	for _, p := range parts {
-		sum += p.variance
-		if !math.IsInf(p.df, 1) {
-			below += p.variance * p.variance / p.df
-		}
-	}
-	if below == 0 {
-		return math.Inf(1)
-	}
-	return sum * sum / below
 }

@@ -15,9 +15,8 @@ func (c *Comparison) betweenTwoRuns(b, k measured, o Options) (estimation, error
 	if err != nil {
 		return estimation{}, err
 	}
-	total := between.variance + within.variance
 	return estimation{
-		se: math.Sqrt(total), df: satterthwaite(between, within.part), method: within.method, blind: within.method == MethodSpreadOnly,
+		parts: []part{between, within.part}, method: within.method, blind: within.method == MethodSpreadOnly,
 		why: fmt.Sprintf("%s; between runs: a spread of %s (%s)", how, percent(spread.CV), source),
 	}, nil
 }

@@ -174,19 +174,26 @@ func (s *sample) len() int { return len(s.num) }
 // value is the run's statistic, above 0: there is no relative change of 0.
 func (s *sample) value(r Run) (float64, error) {
 	s.compact()
-	v := math.NaN()
-	switch {
-	case r.Whole != nil && (s.rate || s.len() == 0):
-		v = *r.Whole
-	case s.len() == 0:
-		return 0, errors.New("no request has a value")
-	default:
-		v = s.of()
+	v, err := s.figure(r)
+	if err != nil {
+		return 0, err
 	}
 	if !(v > 0) || math.IsInf(v, 1) {
 		return 0, fmt.Errorf("the statistic is %v, want a finite number above 0: there is no relative change of it", v)
 	}
 	return v, nil
+}
+
+func (s *sample) figure(r Run) (float64, error) {
+	switch {
+	case s.rate && r.Whole == nil:
+		return 0, errors.New("it has no figure as a whole: throughput wants every planned request completed and counted")
+	case s.rate, s.len() == 0 && r.Whole != nil:
+		return *r.Whole, nil
+	case s.len() == 0:
+		return 0, errors.New("no request has a value")
+	}
+	return s.of(), nil
 }
 
 // of computes the statistic from the rows.

@@ -26,8 +26,8 @@ const (
 	// run is long enough.
 	wavesPerBlock = 2
 	// percentileDraws is how many times a percentile is resampled. The error of a
-	// standard error from 500 draws is 3 %, well below that of the blocks.
-	percentileDraws = 500
+	// standard error from 300 draws is 4 %, well below that of ten blocks (24 %).
+	percentileDraws = 300
 )
 
 // blockLength gives the length of a block and how many of them n requests make.
@@ -152,11 +152,23 @@ func (r *ranks) logPercentile(starts []int, length, percentile int) float64 {
 		}
 		left -= min(length, left)
 	}
-	want := int32((percentile*n + 99) / 100)
-	for rank, count := range r.count {
-		if want -= count; want <= 0 {
-			return r.logs[rank]
+	return r.logs[rankAt(r.count, (percentile*n+99)/100)]
+}
+
+// rankAt is where the want-th smallest (from 1) of counted values stands,
+// looked for from the nearer end.
+func rankAt(count []int32, want int) int {
+	n := len(count)
+	if 2*want <= n {
+		rank := 0
+		for want -= int(count[rank]); want > 0; want -= int(count[rank]) {
+			rank++
 		}
+		return rank
 	}
-	return r.logs[n-1]
+	rank, above := n-1, n-want
+	for above -= int(count[rank]); above >= 0; above -= int(count[rank]) {
+		rank--
+	}
+	return rank
 }

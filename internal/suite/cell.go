@@ -20,7 +20,6 @@ type Cell struct {
 	endpoint *endpoint
 	server   preflight.Report
 	scout    *Outcome
-	notes    []string
 }
 
 // NewCell opens the target of a cell; Close ends it.
@@ -54,9 +53,30 @@ func (c *Cell) Preflight(ctx context.Context) error {
 		return err
 	}
 	c.server = report
-	c.notes = append(c.notes, report.Notes...)
-	_, err = c.plan(c.ContextSeed, c.Requests)
-	return err
+	plan, err := c.plan(c.ContextSeed, c.Requests)
+	if err != nil {
+		return err
+	}
+	for _, cut := range plan.Cuts() {
+		if err := c.noteCut(cut); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteCut says that prompts are shorter than asked. One that the model could
+// not take even without an answer is no slip of the margin but a wrong cell.
+func (c *Cell) noteCut(cut workload.Cut) error {
+	room := fmt.Sprintf("the context of %q is %d tokens, less CAPACITY_MAX_TOKENS=%d and CAPACITY_CONTEXT_MARGIN=%d",
+		c.server.Model, c.server.MaxModelLen, c.MaxTokens, c.ContextMargin)
+	if cut.AskedTokens > c.server.MaxModelLen {
+		return fmt.Errorf("fitting prompts of CAPACITY_CONTEXT_TOKENS=%d into the model: %s leaves %d; ask for that at most",
+			cut.AskedTokens, room, cut.ContextTokens)
+	}
+	c.server.Notes = append(c.server.Notes, fmt.Sprintf("%d prompts are cut from %d to %d nominal tokens: %s",
+		cut.Requests, cut.AskedTokens, cut.ContextTokens, room))
+	return nil
 }
 
 // plan is the plan of this cell with a seed and a number of requests: the cell's

@@ -24,7 +24,7 @@ func (c *Cell) facts(plan *workload.Plan, seed int) (artifact.Facts, error) {
 			SharedPrefixBurst: c.PromptCache == config.CacheShared,
 		},
 		Endpoint: artifact.Endpoint{Embedded: c.endpoint.embedded != nil},
-		Notes:    c.notes,
+		Notes:    c.server.Notes,
 	}
 	if c.endpoint.embedded != nil {
 		f.Engine = EmbeddedEngine

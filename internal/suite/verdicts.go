@@ -32,7 +32,7 @@ func (c *Cell) ServiceVerdict(out *Outcome) Verdict {
 	for i, r := range failures {
 		plain[i] = *r.Failure
 	}
-	for _, b := range gate.CountFailures(plain) {
+	for _, b := range gate.BreakDown(plain) {
 		verdict.Message += "\n" + describeBreakdown(b)
 	}
 	verdict.Message += c.ownLimits(failures)

@@ -6,19 +6,19 @@ import (
 )
 
 // The task stands at the end of a prompt, because models follow what they read
-// last, in one of two lengths: the full one wherever the prompt has room for
-// it (about 120 to 220 tokens), else the compact one, which fits 32 tokens for
-// seeds of up to 14 digits.
+// last. It has two lengths: the full one wherever the prompt has room for it
+// (40 to 150 nominal tokens), else the compact one, which fits a prompt of 32
+// tokens for seeds of up to 14 digits.
 //
-// The full task says the wanted answer twice, once in words and once as the
-// line itself: shown the line, a model of 135 million parameters begins its
-// answer with its own marker behind 1,500 tokens of filler, told only in words
-// it does not (both tried on SmolLM2-135M-Instruct; it still cannot count).
-// Up to lineWordsMax words the line is whole; past that it would outgrow the
-// task, and its beginning stands there.
+// The full task says the wanted answer twice, in words and as the line itself.
+// Shown the line, a model of 135 million parameters begins its answer with its
+// own marker behind 1,700 tokens of filler; told only in words, it goes on with
+// the filler (tried on SmolLM2-135M-Instruct, which cannot count either way).
+// Past lineWordsMax words the line would outgrow the task, and the beginning of
+// it stands there.
 //
-// A text below is rendered for a plan and read back by ParseInstructions, so
-// that the two cannot differ. In braces: the request's marker, the number of
+// The texts below are rendered for a plan and read back by ParseInstructions,
+// so the two cannot differ. In braces: the request's marker, the number of
 // words, the whole line of words.
 const (
 	holeMarker = "{marker}"
@@ -49,7 +49,7 @@ var fullWordings = []wording{
 		"separated by single spaces. Write nothing before it and nothing after it: no quotes, no punctuation, no explanation. " +
 		"The reply begins like this, and goes on until code stands there {words} times:\n{marker} code code code code code code code code"},
 	{task{marker: true}, fullLead + "begin your reply with {marker} followed by one short sentence. " +
-		"Write nothing before it: no quotes, no punctuation, no explanation. The reply begins like this:\n{marker} The"},
+		"Write nothing before it: no quotes, no punctuation, no explanation. The reply begins like this:\n{marker}"},
 	{task{words: true, line: true}, fullLead + "reply with the lowercase word code exactly {words} times, " +
 		"separated by single spaces. Write nothing before it and nothing after it: no quotes, no punctuation, no explanation. " +
 		"The whole reply is this one line:\n{line}"},
@@ -61,9 +61,9 @@ var fullWordings = []wording{
 
 var compactWordings = []wording{
 	{task{marker: true, words: true}, "\nReply only {marker} then code {words} times."},
-	{task{marker: true}, "\nReply with {marker} and one short sentence."},
+	{task{marker: true}, "\nReply with {marker} and a short sentence."},
 	{task{words: true}, "\nReply only with code {words} times."},
-	{task{}, "\nReply with one short sentence."},
+	{task{}, "\nReply with a short sentence."},
 }
 
 // tail is the end of every prompt of a plan in one wording.
