@@ -164,6 +164,7 @@ func TestRecoverRefuses(t *testing.T) {
 		{"torn header", "a kill in the first write", header[:50], "the run died before its first request"},
 		{"no journal", "some other text file", "hello\n", "first line is not a journal's"},
 		{"another schema", "an artifact on one line", `{"schema":"` + NativeSchema + `"}` + "\n", "want \"anvil-capacity.journal/v1\""},
+		{"a later journal", "its lines may mean other things", strings.Replace(header, "journal/v1", "journal/v2", 1) + "\n", "got \"anvil-capacity.journal/v2\""},
 		{"no facts", "nothing to build on", `{"schema":"` + JournalSchema + `"}` + "\n", "with its facts"},
 		{"no requests", "nothing was planned", strings.Replace(header, `"requests":4`, `"requests":0`, 1) + "\n", "facts say 0 requests, want 1 to 10000"},
 		{"too many requests", "memory is bounded by the plan", strings.Replace(header, `"requests":4`, `"requests":10001`, 1) + "\n", "facts say 10001 requests"},

@@ -291,3 +291,39 @@ func TestMarkPartial(t *testing.T) {
 	reason, _ = n.Partial()
 	assert.NotEmpty(t, reason)
 }
+
+// An artifact without rows, too, is not eligible once it is marked.
+func TestMarkPartialWithoutRows(t *testing.T) {
+	t.Parallel()
+	n, err := ReadNative(realArtifacts + "/fp8-text-capacity-8k-c16.json")
+	require.NoError(t, err)
+	n.MarkPartial("half of it was lost")
+	assert.False(t, *n.PerformanceEligible)
+	p50, _ := n.Metrics.Get("ttft_p50_ms")
+	assert.NotNil(t, p50, "metrics without rows are all that there is, and stay")
+}
+
+func TestEligible(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, why string
+		change    func(*Native)
+		want      bool
+	}{
+		{"complete", "all completed, none failed", func(*Native) {}, true},
+		{"key missing", "older artifacts lack it: the definition decides", func(n *Native) { n.PerformanceEligible = nil }, true},
+		{"key says no", "its writer knew why", func(n *Native) { n.PerformanceEligible = new(false) }, false},
+		{"key says yes, a failure", "the counts decide", func(n *Native) { n.Failed, n.Completed = 1, 3 }, false},
+		{"short", "the counts decide", func(n *Native) { n.Completed = 3 }, false},
+		{"nothing planned", "0 of 0 is not success", func(n *Native) { n.Requests, n.Completed = 0, 0 }, false},
+		{"partial", "the harness decides", func(n *Native) { n.Harness.Complete = false }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			n := Build(smallRun(4))
+			tt.change(&n)
+			assert.Equal(t, tt.want, n.Eligible(), tt.why)
+		})
+	}
+}

@@ -196,14 +196,19 @@ func TestLabels(t *testing.T) {
 	}
 	for i, row := range rows {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			obs := complete(t, response("200 OK", row.contentType, "", []byte(row.body)))
-			if row.want == "" {
-				require.Nil(t, obs.Failure, row.why)
-				return
+			c, s := scripted(t)
+			whole := response("200 OK", row.contentType, "", []byte(row.body))
+			for _, pieces := range [][][]byte{{whole}, bytes.SplitAfter(whole, nil)} {
+				s.answer(true, pieces...)
+				obs := c.Complete(t.Context(), testBody)
+				if row.want == "" {
+					require.Nil(t, obs.Failure, row.why)
+					continue
+				}
+				require.NotNil(t, obs.Failure, row.why)
+				assert.Equal(t, row.want, obs.Failure.Detail, "in %d pieces: %s: %s", len(pieces), row.why, obs.Failure.Message)
+				assert.False(t, obs.HasTTFT, "WIRE 7: there is no TTFT, and E2E is not it")
 			}
-			require.NotNil(t, obs.Failure, row.why)
-			assert.Equal(t, row.want, obs.Failure.Detail, "%s: %s", row.why, obs.Failure.Message)
-			assert.False(t, obs.HasTTFT, "WIRE 7: there is no TTFT, and E2E is not it")
 		})
 	}
 }
@@ -301,7 +306,6 @@ func TestMemoryIsBounded(t *testing.T) {
 		{"reasoning", think, 64 << 10, "it is counted"},
 		{"finish reasons", finishes("stop"), 64 << 10, "some are kept"},
 		{"errors", `data: {"error":"boom"}` + "\n\n", 64 << 10, "the first is kept, the others are only counted"},
-		{"malformed events", "data: oops\n\n", 4 << 30, "the first is kept; the decoder says of each why"},
 		{"stray JSON", `{"a":1}` + "\n", 64 << 10, "the first is kept to a bound"},
 		{"one line", "data: " + strings.Repeat("x", 1<<16), 4 * limit, "the limit, and what growing to it leaves behind"},
 		{"timings", `data: {"choices":[],"timings":{"n":1}}` + "\n\n", 64 << 10, "the last is kept"},

@@ -58,6 +58,7 @@ func TestEnvironmentIsNotRead(t *testing.T) {
 	for _, key := range []config.Secret{"", "sk-mine"} {
 		// A host that is not on loopback, since net/http never proxies loopback.
 		c, s := scripted(t, func(o *Options) { o.APIKey = key })
+		assert.Nil(t, c.transport.Proxy, "net/http reads the proxy variables once a process, so a look at the wire could be too late")
 		s.answer(true, okResponse)
 		require.Nil(t, c.Complete(t.Context(), testBody).Failure)
 		s.answer(true, response("200 OK", "application/json", "", []byte(`{"data":[]}`)))
@@ -101,6 +102,21 @@ func TestRequestOnTheWire(t *testing.T) {
 	}, req.Header, "no X-Stainless, no Expect, nothing else")
 	assert.Equal(t, string(testBody), string(s.bodies[0]))
 	assert.Empty(t, req.TransferEncoding, "the length is known")
+}
+
+func TestPaths(t *testing.T) {
+	for base, want := range map[string]string{
+		"http://h.test/v1":        "/v1/chat/completions",
+		"http://h.test/v1/":       "/v1/chat/completions",
+		"http://h.test":           "/chat/completions",
+		"http://h.test/a%2Fb/v1":  "/a%2Fb/v1/chat/completions",
+		"http://h.test:8080/x/v1": "/x/v1/chat/completions",
+	} {
+		c, s := scripted(t, func(o *Options) { o.BaseURL = base })
+		s.answer(true, okResponse)
+		require.Nil(t, c.Complete(t.Context(), testBody).Failure, base)
+		assert.Equal(t, want, s.got[0].RequestURI, base)
+	}
 }
 
 func TestAuthorizationHeaderReplacesTheKey(t *testing.T) {

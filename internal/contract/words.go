@@ -138,7 +138,3 @@ func repeatedUnmarked(text string) bool {
 	}
 	return glued
 }
-
-// Fails says whether the verdict is a failure of its request, which it is
-// where it did not pass: under Strict only.
-func (v WordsVerdict) Fails() bool { return !v.Passed }

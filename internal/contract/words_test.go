@@ -103,7 +103,6 @@ func TestJudgeWords(t *testing.T) {
 				}
 				got := JudgeWords(row.text, !row.cut, marker, row.words, policy)
 				assert.Equal(t, want, got, row.why)
-				assert.Equal(t, !want.Passed, got.Fails())
 			}
 		})
 	}

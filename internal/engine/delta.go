@@ -69,7 +69,11 @@ func Between(before, after *Snapshot) Delta {
 	d := Delta{
 		Engine: after.Engine, Elapsed: after.At.Sub(before.At),
 		Values: make(map[Role]float64), Histograms: make(map[Role]Histogram), Names: make(map[Role][]string),
-		Restarted: before.Engine != after.Engine || before.started != after.started,
+		Restarted: before.Engine != after.Engine || before.started > 0 && after.started > 0 && before.started != after.started,
+	}
+	if before.Engine != after.Engine { // two servers, whose sources do not correspond
+		d.Resets = after.exposed()
+		return d
 	}
 	for _, role := range slices.Concat(counters, histograms) {
 		was, is := choose(before.readings[role], after.readings[role], pairOf(role, before), pairOf(role, after))
@@ -83,6 +87,18 @@ func Between(before, after *Snapshot) Delta {
 	}
 	slices.Sort(d.Resets)
 	return d
+}
+
+// exposed lists the counters and histograms that the snapshot has, sorted.
+func (s *Snapshot) exposed() []Role {
+	var roles []Role
+	for role, all := range s.readings {
+		if firstReading(all) != nil && !slices.Contains(gauges, role) {
+			roles = append(roles, role)
+		}
+	}
+	slices.Sort(roles)
+	return roles
 }
 
 // pairOf is the other half of a prefix-cache pair, nil for any other role.

@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // Role is what a metric is for, whatever an engine calls it.
 type Role string
 
@@ -50,4 +52,5 @@ var (
 	gauges     = []Role{Running, Waiting, KVCacheUse}
 	counters   = []Role{Requests, PromptTokens, GenerationTokens, Preemptions, PrefixCacheQueries, PrefixCacheHits}
 	histograms = []Role{TTFT, TPOT, ITL}
+	allRoles   = slices.Concat(gauges, counters, histograms)
 )

@@ -253,7 +253,7 @@ type wanted map[string]familyKind
 
 // wantedAll is every family of the table, wantedGauges those of gauges alone,
 // for the reads during the load.
-var wantedAll, wantedGauges = want(slices.Concat(gauges, counters, histograms)), want(gauges)
+var wantedAll, wantedGauges = want(allRoles), want(gauges)
 
 func want(roles []Role) wanted {
 	w := wanted{familyKey(processStart): plainFamily}

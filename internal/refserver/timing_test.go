@@ -67,7 +67,7 @@ func assertExact(t *testing.T, e Exchange, got reply) (compared int) {
 func TestConstantBatchIsTheClosedForm(t *testing.T) {
 	o := Options{Slots: 4, PrefillTokS: 1234, DecodeBase: 132387561 * time.Nanosecond,
 		DecodePerActive: 7654321 * time.Nanosecond, ReasoningTokens: 5, KeepEvents: true}
-	const n, words, promptTokens = 100 / shrink, 16, 24_576
+	const n, words, promptTokens = 4 * (25 / shrink), 16, 24_576
 	inBubble(t, o, func(t *testing.T, r *rig) {
 		began := time.Now()
 		replies := closedLoop(r, n, 4, func(i int) string { return prompt(i, words, promptTokens) })

@@ -14,15 +14,14 @@ func calibrationTables(t testing.TB, results map[setting]tally) string {
 	fmt.Fprintf(&b, `Identical arms and known slowdowns, compared at a confidence of 95 %%. The runs are
 made of the real rows of fixtures/glm-c4-16word (blocks of %d requests, without the
 first %d, which were warm) and by simulated queues at concurrency 4 and 16; each run is
-as fast as its server happens to be, with the spread (CV) that the column names. At n =
-20, 100 and 500 requests a run there are %d, %d and %d pairs of arms a setting with
-repeats, and %d, %d and %d with single runs.
+as fast as its server happens to be, with the spread (CV) that the column names. Each
+setting has %d pairs of arms with repeats; with single runs %d, %d and %d at n = 20, 100
+and 500 requests a run.
 
 **False alarms**: identical arms called worse or better, in %% of the comparisons: the
 mean over 3 sources, 2 spreads and 4 metrics, and the worst of these 24. Nominal is 5.
 
-`, realBlock, warmRowsOfRealCell, pairsOf(20, modes[2]), pairsOf(100, modes[2]), pairsOf(500, modes[2]),
-		pairsOf(20, modes[0]), pairsOf(100, modes[0]), pairsOf(500, modes[0]))
+`, realBlock, warmRowsOfRealCell, pairsWithRepeats, pairsOf(20, modes[0]), pairsOf(100, modes[0]), pairsOf(500, modes[0]))
 	falseAlarmTable(&b, results, sources(t))
 	powerTable(&b, results, "real rows", "**Power on the real rows**")
 	powerTable(&b, results, "queue, concurrency 4", "**Power behind a simulated queue** (concurrency 4)")

@@ -67,10 +67,13 @@ var modes = []mode{
 
 const mostRuns = 5
 
-// pairsOf is how many pairs of arms are made of a size and compared in a mode.
-// Single runs are resampled and cost more, so there are fewer of them.
+// pairsWithRepeats is how many pairs of arms are made of a size and compared.
+const pairsWithRepeats = 1000
+
+// pairsOf is how many of them are compared in a mode. Single runs are resampled
+// and cost more, so there are fewer.
 func pairsOf(requests int, m mode) int {
-	pairs := map[int]int{20: 1500, 100: 1000, 500: 600}[requests]
+	pairs := pairsWithRepeats
 	if m.runs == 1 {
 		pairs = map[int]int{20: 800, 100: 400, 500: 200}[requests]
 	}
@@ -81,14 +84,6 @@ func pairsOf(requests int, m mode) int {
 		return pairs / 10
 	}
 	return pairs
-}
-
-func mostPairsOf(requests int) int {
-	most := 0
-	for _, m := range modes {
-		most = max(most, pairsOf(requests, m))
-	}
-	return most
 }
 
 func modeOf(name string) mode {
@@ -184,7 +179,7 @@ func calibrate(t testing.TB) map[setting]tally {
 	for i, src := range sources(t) {
 		for j, spread := range calibratedSpreads {
 			for _, requests := range calibratedRequests {
-				seed, pairs := uint64(i*10+j)<<32+uint64(requests)<<16, mostPairsOf(requests)
+				seed, pairs := uint64(i*10+j)<<32+uint64(requests)<<16, pairsOf(requests, modes[len(modes)-1])
 				for first := 0; first < pairs; first += batch {
 					wg.Go(func() { work(src, spread, requests, seed, first, min(first+batch, pairs)) })
 				}
@@ -195,14 +190,16 @@ func calibrate(t testing.TB) map[setting]tally {
 	return results
 }
 
-// trial is the runs of one pair of identical arms, and as many more to measure
-// their spread on.
+// trial is the runs of one pair of identical arms.
 type trial struct {
-	source                         source
-	baseline, candidate, identical []cellRun
+	source              source
+	baseline, candidate []cellRun
+	// spare makes as many more runs, to measure the spread on; identical keeps them.
+	spare     func() []cellRun
+	identical []cellRun
 }
 
-func newTrial(src source, spread float64, requests int, seed uint64) trial {
+func newTrial(src source, spread float64, requests int, seed uint64) *trial {
 	speed := rand.New(rand.NewPCG(seed, 4))
 	runs := func(kind uint64) []cellRun {
 		made := make([]cellRun, mostRuns)
@@ -212,13 +209,16 @@ func newTrial(src source, spread float64, requests int, seed uint64) trial {
 		}
 		return made
 	}
-	return trial{src, runs(0), runs(1), runs(2)}
+	return &trial{source: src, baseline: runs(0), candidate: runs(1), spare: func() []cellRun { return runs(2) }}
 }
 
 // compare compares the arms of a trial in one mode.
-func (tr trial) compare(t testing.TB, m mode, metric calibratedMetric) (Comparison, Options) {
+func (tr *trial) compare(t testing.TB, m mode, metric calibratedMetric) (Comparison, Options) {
 	o := Options{Statistic: metric.statistic, Direction: metric.direction, Paired: true, Concurrency: tr.source.concurrency}
 	if m.identical > 0 {
+		if tr.identical == nil {
+			tr.identical = tr.spare()
+		}
 		s, err := SpreadOf(metric.statistic, metric.arm(tr.identical[:m.identical]))
 		assert.NoError(t, err)
 		o.Spread = &s

@@ -12,7 +12,7 @@ func BenchmarkCompare(b *testing.B) {
 		for _, runs := range []int{1, 5} {
 			for _, metric := range calibratedMetrics {
 				b.Run(fmt.Sprintf("%s/n=%d/runs=%d", metric.name, requests, runs), func(b *testing.B) {
-					tr := trial{source: src}
+					tr := &trial{source: src}
 					for i := range runs {
 						tr.baseline = append(tr.baseline, src.run(requests, 1, uint64(i)))
 						tr.candidate = append(tr.candidate, src.run(requests, 1, uint64(100+i)))
