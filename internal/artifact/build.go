@@ -43,11 +43,12 @@ type Facts struct {
 	// ContextDistribution counts planned requests by nominal tokens.
 	ContextDistribution map[int]int `json:"context_distribution"`
 	// MaxContextTokens is the model's context; 0 is unknown (null).
-	MaxContextTokens   int    `json:"max_context_tokens,omitempty"`
-	MaxTokens          int    `json:"max_tokens"`
-	ResponseWords      int    `json:"response_words"`
-	PromptCacheMode    string `json:"prompt_cache_mode"`
-	SharedPrefixTokens int    `json:"shared_prefix_tokens"`
+	MaxContextTokens int    `json:"max_context_tokens,omitempty"`
+	MaxTokens        int    `json:"max_tokens"`
+	ResponseWords    int    `json:"response_words"`
+	PromptCacheMode  string `json:"prompt_cache_mode"`
+	// SharedPrefixTokens counts only in CacheShared; unique prompts share 0.
+	SharedPrefixTokens int `json:"shared_prefix_tokens"`
 
 	// CanaryPolicy is written as request_canaries (true only for Strict) and
 	// whole under harness.
@@ -129,6 +130,9 @@ func describe(f Facts) Native {
 		ServeFlags:               new(f.ServeFlags),
 		TimingMethodology:        Methodology(),
 		Harness:                  harnessOf(f),
+	}
+	if f.PromptCacheMode == CacheUnique {
+		n.SharedPrefixTokens = new(0)
 	}
 	for tokens, count := range f.ContextDistribution {
 		n.ContextDistribution[strconv.Itoa(tokens)] = count

@@ -252,6 +252,37 @@ func TestNativeHasEveryProtocolKeyInOrder(t *testing.T) {
 	}
 }
 
+// A leak names both requests, and stands in the artifact beside the failure.
+func TestLeaks(t *testing.T) {
+	t.Parallel()
+	run := smallRun(4)
+	leak := func(index int, own int, from ...int) {
+		run.Records[index].Canary = &contract.CanaryVerdict{ForeignMarkerCount: len(from), LeakedFrom: from, ObservedMarkerCount: own}
+		run.fail(index, record.Failure{Class: record.CanaryFailed, Message: "another request's marker"}, true)
+	}
+	leak(0, 0, 1)
+	leak(2, 1, 0, 3)
+	n := Build(run)
+	want := []Leak{{0, 1, false}, {2, 0, true}, {2, 3, true}}
+	assert.Equal(t, want, n.Harness.Leaks)
+	assert.NoError(t, n.Validate())
+	assert.Equal(t, "the answer to request 0 carries the marker of request 1 and not its own", want[0].String())
+	assert.Equal(t, "the answer to request 2 carries the marker of request 3 beside its own", want[2].String())
+	assert.Equal(t, []Leak{}, Build(smallRun(2)).Harness.Leaks, "none is an empty list and not null")
+}
+
+// A prefix length that a cell of unique prompts carries along shares nothing.
+func TestUniquePromptsShareNoPrefix(t *testing.T) {
+	t.Parallel()
+	run := smallRun(2)
+	run.SharedPrefixTokens = 512
+	n := Build(run)
+	assert.Equal(t, 0, *n.SharedPrefixTokens)
+	assert.NoError(t, n.Validate())
+	run.PromptCacheMode = CacheShared
+	assert.Equal(t, 512, *Build(run).SharedPrefixTokens)
+}
+
 // What is not given is null, and what is given is kept.
 func TestBuildOptionalFacts(t *testing.T) {
 	t.Parallel()

@@ -167,7 +167,7 @@ type Recovered struct {
 // evidence is kept all the same.
 func (n *Native) MarkPartial(reason string) {
 	if n.Harness == nil {
-		n.Harness = &Harness{Suite: ThisSuite(), Notes: []string{}}
+		n.Harness = &Harness{Suite: ThisSuite(), Notes: []string{}, Leaks: LeaksOf(n.Records())}
 	}
 	if reason == "" {
 		reason = "no reason given"

@@ -344,6 +344,7 @@ func (c *checker) harness() {
 	c.want(h.Complete == (h.IncompleteReason == nil), "harness.complete is %t with incomplete_reason %s", h.Complete, show(h.IncompleteReason))
 	strict := h.CanaryPolicy == contract.Strict
 	c.want(c.n.RequestCanaries == nil || *c.n.RequestCanaries == strict, "request_canaries is %s with harness.canary_policy %q", show(c.n.RequestCanaries), h.CanaryPolicy)
+	c.want(slices.Equal(h.Leaks, LeaksOf(c.records)), "harness.cross_request_leaks has %d entries, the rows show %d", len(h.Leaks), len(LeaksOf(c.records)))
 	if s := h.Scout; s != nil {
 		c.want(s.Artifact != "" && hashForm.MatchString(s.SHA256) && s.Requests > 0, "harness.scout must name the scout's file, its SHA-256 and its requests")
 	}

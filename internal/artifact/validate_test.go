@@ -190,6 +190,7 @@ func TestValidateFindsEachViolation(t *testing.T) {
 
 		{"complete with a reason", "one of the two is wrong", func(n *Native) { n.Harness.IncompleteReason = new("killed") }, "harness.complete is true with incomplete_reason killed"},
 		{"canary policy", "observe fails nothing", func(n *Native) { n.Harness.CanaryPolicy = contract.Observe }, `request_canaries is true with harness.canary_policy "observe"`},
+		{"leaks", "one that the rows do not show", func(n *Native) { n.Harness.Leaks = []Leak{{RequestIndex: 0, FromRequestIndex: 1}} }, "harness.cross_request_leaks has 1 entries, the rows show 0"},
 		{"scout", "a link without a hash", func(n *Native) { n.Harness.Scout = &Scout{Artifact: "s.json", SHA256: "abc", Requests: 8} }, "harness.scout must name"},
 	}
 	for _, tt := range tests {

@@ -56,6 +56,7 @@ func TestEveryVariableSetsItsField(t *testing.T) {
 	assert.Equal(t, want, s)
 	assert.Equal(t, "low", mustLoad(t, nil, "REASONING_EFFORT=low").ReasoningEffort)
 	assert.Equal(t, Secret("sk-$x\\y"), mustLoad(t, nil, "API_KEY= sk-$x\\y ").APIKey)
+	assert.Equal(t, Secret("!~"), mustLoad(t, nil, "API_KEY=!~").APIKey, "the first and the last character that a key may have")
 }
 
 func TestPrecedence(t *testing.T) {
@@ -219,6 +220,7 @@ func TestBadInput(t *testing.T) {
 		{"key file is a folder", "nothing to read", []string{"API_KEY_FILE=" + t.TempDir()}, []string{"want a file that can be read", "not a regular file"}},
 		{"key file empty", "a mount that is not there yet", []string{"API_KEY_FILE=" + writeFile(t, " \n")}, []string{"a file that holds a key; it is empty"}},
 		{"key file of two lines", "which of them?", []string{"API_KEY_FILE=" + writeFile(t, "s3cr3t\ns3cr3t")}, []string{"a file that holds the key alone"}},
+		{"key file too long", "a key is no book; the name of a file that exists is no key", []string{"API_KEY_FILE=" + writeFile(t, strings.Repeat("k", 16<<10+1))}, []string{`/file", want a file that can be read; it is longer than 16384 bytes`}},
 		{"two keys", "which of them?", []string{"API_KEY=a", "API_KEY_FILE=" + writeFile(t, "b")}, []string{"CAPACITY_API_KEY_FILE: ", "CAPACITY_API_KEY, want one of the two"}},
 		{"header without colon", "all of it may be a secret", []string{"HEADERS=s3cr3t"}, []string{"got [redacted] (item 1), want `Name: value`"}},
 		{"header name with space", "not a token", []string{"HEADERS=A: b|X s3cr3t: v"}, []string{"got [redacted] (item 2), want a header name"}},
@@ -340,6 +342,30 @@ func TestBadInput(t *testing.T) {
 				assert.NotContains(t, faults[0], goism, "messages speak of variables, not of Go")
 			}
 		})
+	}
+}
+
+// What the suite sets itself cannot be set a second way.
+func TestOwnHeadersAndFieldsAreRefused(t *testing.T) {
+	own := []string{
+		"accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive",
+		"proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+	}
+	assert.Len(t, ownHeaders, len(own))
+	for _, name := range own {
+		assert.Contains(t, faultsOf(t, nil, "HEADERS="+name+": v")[0], "which the suite sets itself", name)
+	}
+	fields := []string{
+		"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "reasoning_effort",
+	}
+	assert.Len(t, ownFields, len(fields))
+	for _, name := range fields {
+		faults := faultsOf(t, nil, `EXTRA_BODY={"a":1,"`+name+`":{}}`)
+		require.Len(t, faults, 1)
+		assert.Contains(t, faults[0], `no field "`+name+`"; `)
+	}
+	for name, variable := range ownFields {
+		assert.True(t, variable == "" || known(variable), "the hint at %s names a variable", name)
 	}
 }
 

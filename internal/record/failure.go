@@ -138,3 +138,13 @@ func Clip(message string) (clipped string, cut bool) {
 	}
 	return message, false
 }
+
+// PlainClasses are the classes that have no detail, in the order of the checks.
+var PlainClasses = []struct {
+	Class   Class
+	Meaning string
+}{
+	{CanaryFailed, "the answer does not begin with its own marker (CAPACITY_CANARIES=strict), carries another request's (always), or is longer than the capture"},
+	{WordsFailed, "the answer has not exactly the asked words (CAPACITY_CONTROLLED_OUTPUT=strict), or is longer than the capture"},
+	{RunnerError, "a fault of this suite, not of the server"},
+}
