@@ -160,11 +160,15 @@ func (c *Client) observeStream(ctx, limited context.Context, x *exchange) Observ
 	r := c.readers.Get().(*reader)
 	r.reset()
 	defer c.readers.Put(r)
-	s := &stream{reader: r, dog: &x.dog, t0: x.t0, labelled: isEventStream(x.res)}
+	s := &stream{reader: r, dog: &x.dog, t0: x.t0, labelled: isEventStream(x.res), safe: c.safe}
 	x.dog.enter(awaitOutput, x.header)
 	body, encoded := content(x.res)
 	err := s.read(body)
-	limit, canceled := cause(limited, ctx)
+	var limit error
+	var canceled bool
+	if err != nil && err != io.EOF { // a body that ended was not ended by a limit that passes now
+		limit, canceled = cause(limited, ctx)
+	}
 	f := s.verdict(x.res, err, limit, canceled, c.opts)
 	took := x.sinceT0()
 	if end := s.e2e(); end.set {

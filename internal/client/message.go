@@ -3,13 +3,11 @@ package client
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"anvil-capacity/internal/config"
 	"anvil-capacity/internal/record"
 )
 
@@ -74,7 +72,12 @@ func (c *Client) facts(x *exchange, s *stream, took time.Duration) []string {
 		add("on a reused connection")
 	}
 	add("after %s", took.Round(time.Microsecond))
-	if s != nil && s.bytes > 0 {
+	switch {
+	case s == nil || s.bytes == 0:
+	case s.reader != nil && c.secrets.in(s.text.Text()):
+		// In pieces, as a stream gives it, a secret looks like any other text.
+		facts = append(facts, "its bytes are not shown: the answer repeats a secret of this run")
+	default:
 		add("first bytes %s", c.quote(s.raw.first(), true))
 		if s.bytes > rawShown {
 			add("last bytes %s", c.quote(s.raw.last(), false))
@@ -94,7 +97,7 @@ func count(n int64, noun string) string {
 // quote shows the first or the last bytes of what was kept of a body, without
 // secrets.
 func (c *Client) quote(kept []byte, first bool) string {
-	text := c.secrets.hideEnd(c.secrets.hide(string(kept)))
+	text := c.secrets.hideInside(c.secrets.hideEnd(c.secrets.hide(string(kept))))
 	if first {
 		text = text[:min(len(text), rawShown)]
 	} else {
@@ -142,65 +145,4 @@ func (c *Client) requestID(h http.Header) string {
 		}
 	}
 	return ""
-}
-
-// secrets are texts that must not come out in any message.
-type secrets []string
-
-// secretLeast is the length, in bytes, of the shortest key or header value that
-// is hidden. Shorter ones keep no secret, and hiding a placeholder such as "1"
-// or "token" would garble every message.
-const secretLeast = 6
-
-// secretPartLeast is the length of the shortest part of a cut secret that is
-// hidden.
-const secretPartLeast = 4
-
-func secretsOf(o Options) secrets {
-	values := []string{o.APIKey.Reveal()}
-	for _, h := range o.Headers {
-		values = append(values, h.Value.Reveal())
-		// "Bearer KEY": a server may repeat the key alone.
-		if _, key, ok := strings.Cut(h.Value.Reveal(), " "); ok {
-			values = append(values, key)
-		}
-	}
-	return slices.DeleteFunc(values, func(value string) bool { return len(value) < secretLeast })
-}
-
-// hidden stands for a secret in a message.
-var hidden = config.Secret("secret").String()
-
-// hide replaces every secret, also as Go or JSON would quote it.
-func (s secrets) hide(text string) string {
-	for _, secret := range s {
-		text = strings.ReplaceAll(text, secret, hidden)
-		quoted := fmt.Sprintf("%q", secret)
-		text = strings.ReplaceAll(text, quoted[1:len(quoted)-1], hidden)
-	}
-	return text
-}
-
-// hideEnd replaces the start of a secret that the end of text cuts off.
-func (s secrets) hideEnd(text string) string {
-	for _, secret := range s {
-		for n := len(secret) - 1; n >= secretPartLeast; n-- {
-			if strings.HasSuffix(text, secret[:n]) {
-				return text[:len(text)-n] + hidden
-			}
-		}
-	}
-	return text
-}
-
-// hideStart replaces the end of a secret that the start of text cuts off.
-func (s secrets) hideStart(text string) string {
-	for _, secret := range s {
-		for n := len(secret) - 1; n >= secretPartLeast; n-- {
-			if strings.HasPrefix(text, secret[len(secret)-n:]) {
-				return hidden + text[n:]
-			}
-		}
-	}
-	return text
 }

@@ -114,7 +114,11 @@ func TestModelsUnreachable(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(strings.ReplaceAll(row.name, " ", "_"), func(t *testing.T) {
-			c, err := New(Options{BaseURL: row.server(t), StallTimeout: shortLimit})
+			o := Options{BaseURL: row.server(t), Timeout: 20 * time.Second}
+			if row.want == record.StallTimeout {
+				o.StallTimeout = shortLimit
+			}
+			c, err := New(o)
 			require.NoError(t, err)
 			t.Cleanup(c.Close)
 			_, err = c.Models(t.Context())

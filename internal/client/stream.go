@@ -42,7 +42,10 @@ type stream struct {
 	// body is read as one too, as long as its first line is a line of one.
 	labelled bool
 	raw      rawEnds
-	lost     stray // JSON without event framing
+	// safe takes the secrets out of what the server says; it must see a text
+	// before that is cut.
+	safe func(text string) string
+	lost stray // JSON without event framing
 
 	bytes  int64
 	reads  int

@@ -47,7 +47,8 @@ func newTransport(o Options) *http.Transport {
 // services read no OPENAI_* variable; openai.NewClient reads seven.
 func requestOptions(o Options, hc *http.Client) []option.RequestOption {
 	opts := []option.RequestOption{
-		option.WithBaseURL(o.BaseURL),
+		// With a slash of its own, openai-go leaves the path as it is escaped.
+		option.WithBaseURL(strings.TrimRight(o.BaseURL, "/") + "/"),
 		option.WithHTTPClient(hc),
 		option.WithMaxRetries(0),
 		option.WithHeader("User-Agent", userAgent),

@@ -141,7 +141,7 @@ func (s *stream) notStream(res *http.Response) *fault {
 		what = "bare JSON, perhaps a whole completion: does the server stream?"
 	}
 	return &fault{detail: record.NotEventStream, server: serverError{text: what},
-		text: fmt.Sprintf("the body is not an event stream (Content-Type %.80q)", res.Header.Get("Content-Type"))}
+		text: fmt.Sprintf("the body is not an event stream (Content-Type %.80q)", s.safe(res.Header.Get("Content-Type")))}
 }
 
 // incomplete says why a stream ended with neither a finish_reason nor [DONE].
@@ -174,7 +174,7 @@ func (s *stream) empty() *fault {
 	}
 	why := ""
 	if len(s.finishReasons) > 0 {
-		why = " (finish_reason " + s.finishReasons[len(s.finishReasons)-1] + ")"
+		why = " (finish_reason " + s.safe(s.finishReasons[len(s.finishReasons)-1]) + ")"
 	}
 	switch {
 	case s.toolCallChunks > 0:

@@ -117,7 +117,7 @@ func TestDefaultCellIsTheDefault(t *testing.T) {
 		workload++
 		assert.Equal(t, row.Default, written[row.Name], "every default of the workload is written out: %s", row.Name)
 	}
-	assert.Equal(t, 11, workload)
+	assert.Equal(t, 12, workload)
 }
 
 func TestPublishedCell(t *testing.T) {

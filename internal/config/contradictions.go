@@ -55,6 +55,8 @@ var contradictions = []contradiction{
 	{[]string{"CONCURRENCY", "CONTEXT_TOKENS", "RESPONSE_WORDS"}, tooManyCells},
 	{[]string{"STALL_TIMEOUT", "TIMEOUT"}, stallBeyondTimeout},
 	{[]string{"REASONING_EFFORT", "THINKING"}, thinkingTwice},
+	{[]string{"MAX_REGRESSION", "BASELINE", "AA"}, marginsWithoutBaseline},
+	{[]string{"BASELINE_ALLOW", "BASELINE"}, allowedWithoutBaseline},
 }
 
 func twoKeys(_ Settings, set map[string]given) (problem, hint string) {
@@ -170,4 +172,20 @@ func thinkingTwice(s Settings, _ map[string]given) (problem, hint string) {
 		return "", ""
 	}
 	return fmt.Sprintf("got %s with CAPACITY_THINKING=%s, want one of the two", shown(s.ReasoningEffort), s.Thinking), ""
+}
+
+const namesABaseline = "CAPACITY_BASELINE names the artifact of an earlier run"
+
+func marginsWithoutBaseline(s Settings, _ map[string]given) (problem, hint string) {
+	if len(s.MaxRegression) == 0 || len(s.Baseline) > 0 || s.AA {
+		return "", ""
+	}
+	return "got margins and nothing to hold the cell against", namesABaseline
+}
+
+func allowedWithoutBaseline(s Settings, _ map[string]given) (problem, hint string) {
+	if len(s.BaselineAllow) == 0 || len(s.Baseline) > 0 {
+		return "", ""
+	}
+	return "got names and no CAPACITY_BASELINE", namesABaseline
 }

@@ -32,6 +32,8 @@ const (
 	contextPartsMax  = 8
 	contextWeightMax = 10_000
 	runMaxChars      = 64
+	// repeatsMax is what one run can reasonably take; more want runs of their own.
+	repeatsMax = 20
 	// cellsMax bounds the matrix: a typo must not plan a week.
 	cellsMax = 256
 	// labelMaxChars bounds texts that are only recorded or sent.

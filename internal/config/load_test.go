@@ -22,6 +22,7 @@ func TestDefaults(t *testing.T) {
 		MaxTokens: 256, ControlledOutput: contract.Observe, Canaries: contract.Strict, PromptCache: "unique", Usage: "require",
 		Timeout: 10 * time.Minute, StallTimeout: 2 * time.Minute,
 		Thinking: "default", Preflight: true, ArtifactDir: "artifacts",
+		ContextSizing: "nominal", Repeats: 1, Order: "sequential", Confidence: 0.95, SelfCheck: true,
 	}
 	assert.Equal(t, want, mustLoad(t, nil))
 	assert.True(t, want.Embedded(), "only a base URL makes a run live")
@@ -30,6 +31,7 @@ func TestDefaults(t *testing.T) {
 func TestEveryVariableSetsItsField(t *testing.T) {
 	key := writeFile(t, " sk-from-file\r\n")
 	ca := writeFile(t, certificate(t))
+	earlier := writeFile(t, "{}")
 	s := mustLoad(t, nil,
 		"BASE_URL=HTTPS://gpu-1.example:8443/v1/", "MODEL=m/70b:q4 (x)", "API_KEY_FILE="+key, "HEADERS=x-route: a:b | X-Team:  t ",
 		"CA_FILE="+ca, "HTTP_VERSION=2", "ENGINE=vllm", "GPU=h100", "MAX_MODEL_LEN=131072", "CONTEXT_MARGIN=0",
@@ -38,7 +40,9 @@ func TestEveryVariableSetsItsField(t *testing.T) {
 		"SCOUT_REQUESTS=8", "SCOUT_SEED=0", "TIMEOUT=1h", "STALL_TIMEOUT=90s", "TEMPERATURE=0.7", "TOP_P=0.9", "THINKING=disabled",
 		`EXTRA_BODY={ "top_k": 20, "chat_template_kwargs": {"a": [1]} }`, "THRESHOLDS=ttft_p50_ms <= 22500,throughput_tok_s>=21",
 		"MAX_FAILURE_RATE=5%", "PREFLIGHT=off", "USAGE=observe", "RUN=a.b_c-1", "ARTIFACT_DIR=/tmp/e v", "CLOCK_DOMAIN_ID=rack 7",
-		"CONFIGURATION_FINGERPRINT=sha256:"+strings.Repeat("aF", 32))
+		"CONFIGURATION_FINGERPRINT=sha256:"+strings.Repeat("aF", 32),
+		"CONTEXT_SIZING=measured", "REPEATS=3", "ORDER=interleaved", "BASELINE="+earlier, "BASELINE_ALLOW=max_context_tokens, thinking",
+		"MAX_REGRESSION=ttft=5%, throughput = 3%", "CONFIDENCE=99%", "AA=on", "SELF_CHECK=off", "METRICS_URL=http://gpu-1.example/metrics")
 	want := Settings{
 		BaseURL: "https://gpu-1.example:8443/v1", Model: "m/70b:q4 (x)", APIKey: "sk-from-file",
 		Headers: []Header{{"X-Route", "a:b"}, {"X-Team", "t"}},
@@ -49,9 +53,13 @@ func TestEveryVariableSetsItsField(t *testing.T) {
 		PromptCache: "shared", SharedPrefixTokens: 1024, ScoutRequests: 8, ScoutSeed: new(0), Usage: "observe",
 		Timeout: time.Hour, StallTimeout: 90 * time.Second, Temperature: 0.7, TopP: new(0.9), Thinking: "disabled",
 		ExtraBody:      json.RawMessage(`{"top_k":20,"chat_template_kwargs":{"a":[1]}}`),
-		Thresholds:     []Threshold{{"ttft_p50_ms", "<=", 22500, "ttft_p50_ms <= 22500"}, {"throughput_tok_s", ">=", 21, "throughput_tok_s>=21"}},
+		Thresholds:     []Threshold{{"ttft_p50_ms", "<=", 22500, "ttft_p50_ms <= 22500", 0}, {"throughput_tok_s", ">=", 21, "throughput_tok_s>=21", 0}},
 		MaxFailureRate: 0.05, Run: "a.b_c-1", ArtifactDir: "/tmp/e v", ClockDomainID: "rack 7",
 		ConfigurationFingerprint: "sha256:" + strings.Repeat("af", 32),
+		ContextSizing:            "measured", Repeats: 3, Order: "interleaved", Baseline: []string{earlier},
+		BaselineAllow: []string{"max_context_tokens", "thinking"},
+		MaxRegression: []Regression{{"ttft", 0.05, "ttft=5%"}, {"throughput", 0.03, "throughput = 3%"}},
+		Confidence:    0.99, AA: true, MetricsURL: "http://gpu-1.example/metrics",
 	}
 	assert.Equal(t, want, s)
 	assert.Equal(t, "low", mustLoad(t, nil, "REASONING_EFFORT=low").ReasoningEffort)
@@ -177,7 +185,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown lower case", "names are upper case", []string{"requests=5"}, []string{"CAPACITY_requests: ", "did you mean CAPACITY_REQUESTS?"}},
 		{"unknown part", "no single name is near, but its word is in these", []string{"KEY=v"}, []string{"CAPACITY_API_KEY or CAPACITY_API_KEY_FILE?"}},
 		{"unknown far", "nothing is near", []string{"FROBNICATE=5"}, []string{"CAPACITY_FROBNICATE: ", "not known", ".env.example lists every name"}},
-		{"unknown later", "a name of a later issue is unknown until it comes", []string{"MAX_REGRESSION=5%"}, []string{"CAPACITY_MAX_REGRESSION: ", "not known"}},
+		{"unknown later", "a name of a later issue is unknown until it comes", []string{"SHARD=0/2"}, []string{"CAPACITY_SHARD: ", "not known"}},
 		{"unknown empty", "a typo is one even when emptied", []string{"REQUEST="}, []string{"CAPACITY_REQUEST: ", "did you mean CAPACITY_REQUESTS?"}},
 		{"unknown with line end", "the message keeps to its line", []string{"A\nB=5"}, []string{`CAPACITY_"A\nB": `}},
 		{"unknown key", "a misspelt key's value is never shown", []string{"API_KYE=sk-s3cr3t"}, []string{"did you mean CAPACITY_API_KEY?"}},
@@ -227,6 +235,7 @@ func TestBadInput(t *testing.T) {
 		{"header name begins with a dot", "the rest is still looked at", []string{"HEADERS=.s3cr3t x: v"}, []string{"want a header name"}},
 		{"header without value", "an emptied variable behind it", []string{"HEADERS=X-A:"}, []string{"want a value after the colon"}},
 		{"header value with CR", "header injection", []string{"HEADERS=X-A: s3\rcr3t"}, []string{"want a value without control characters"}},
+		{"header value begins with NUL", "looked at from the first character on", []string{"HEADERS=X-A:\x00s3cr3t"}, []string{"want a value without control characters"}},
 		{"header twice", "which of them? The names are told apart without case", []string{"HEADERS=X-A: s3cr3t\nx-a: 2"}, []string{"(item 2), want each name once, and item 1 has the same"}},
 		{"header of the suite", "another encoding would change what is timed", []string{"HEADERS=accept-encoding: gzip"}, []string{"other than Accept-Encoding, which the suite sets itself"}},
 		{"no header", "separators alone", []string{"HEADERS=|"}, []string{"got [redacted], want `Name: value` items"}},

@@ -41,6 +41,8 @@ type Settings struct {
 	Concurrency   []int
 	Context       []Context
 	ResponseWords []int
+	// ContextSizing is SizingNominal or SizingMeasured.
+	ContextSizing string
 	// ContextSeed seeds the plan.
 	ContextSeed int
 	// MaxTokens bounds each answer, reasoning included.
@@ -65,6 +67,10 @@ type Settings struct {
 	// Timeout bounds a whole request, StallTimeout the silence between outputs;
 	// StallTimeout is never above Timeout.
 	Timeout, StallTimeout time.Duration
+	// Repeats is how often each cell runs, each time with a seed of its own.
+	Repeats int
+	// Order is OrderSequential or OrderInterleaved.
+	Order string
 
 	// Temperature and TopP are the sampling asked for; a nil TopP is not sent.
 	Temperature float64
@@ -81,9 +87,24 @@ type Settings struct {
 	Thresholds []Threshold
 	// MaxFailureRate is the share of planned requests that may fail, 0 to 1.
 	MaxFailureRate float64
+	// Baseline lists the artifacts, summaries or indexes of the runs that each
+	// cell is compared with; nil compares with nothing.
+	Baseline []string
+	// BaselineAllow names what may differ from the baseline, of AllowedDifferences.
+	BaselineAllow []string
+	// MaxRegression are the gated metrics of the comparison; nil gates none and
+	// reports the usual ones.
+	MaxRegression []Regression
+	// Confidence of the comparison's intervals, above 0.5 and below 1.
+	Confidence float64
+	// AA runs each cell's repeats twice against the same server, as two arms
+	// that must not be told apart.
+	AA bool
 
 	// Preflight asks the server a few questions before the first cell.
 	Preflight bool
+	// SelfCheck measures the suite's own error before each cell of a live run.
+	SelfCheck bool
 
 	// Run is the file stem of the evidence; "" is made from the time.
 	Run string
@@ -93,6 +114,9 @@ type Settings struct {
 	// null in the artifact.
 	ClockDomainID            string
 	ConfigurationFingerprint string
+	// MetricsURL is where the engine's own counters are; "" is /metrics beside the
+	// base URL where there is one, MetricsOff reads none.
+	MetricsURL string
 }
 
 // Values of Settings.HTTPVersion.
@@ -106,6 +130,26 @@ const (
 	CacheUnique = "unique"
 	CacheShared = "shared"
 )
+
+// Values of Settings.ContextSizing.
+const (
+	// SizingNominal makes prompts of 3 characters a token.
+	SizingNominal = "nominal"
+	// SizingMeasured makes prompts that have the asked size in real tokens.
+	SizingMeasured = "measured"
+)
+
+// Values of Settings.Order.
+const (
+	// OrderSequential runs all repeats of a cell before the next cell.
+	OrderSequential = "sequential"
+	// OrderInterleaved runs the cells in turn, there and back (ABBA), so that a
+	// drift of the machine does not look like a difference between cells.
+	OrderInterleaved = "interleaved"
+)
+
+// MetricsOff is the value of Settings.MetricsURL that reads no engine metrics.
+const MetricsOff = "off"
 
 // Values of Settings.Usage.
 const (

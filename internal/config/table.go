@@ -187,6 +187,11 @@ var table = []setting{
 		kind:    contexts(func(s *Settings) *[]Context { return &s.Context }),
 	},
 	{
+		Name: "CONTEXT_SIZING", Group: groupWorkload, Default: SizingNominal,
+		Meaning: "Whether prompts have their size in nominal tokens (3 characters each), or in the model's own, measured before the cell to within 1 %.",
+		kind:    oneOf(func(s *Settings) *string { return &s.ContextSizing }, SizingNominal, SizingMeasured),
+	},
+	{
 		Name: "CONTEXT_SEED", Group: groupWorkload, Default: "0",
 		Meaning: "The seed of the plan: the same seed and workload give the same prompts everywhere.",
 		kind:    whole(seedMin, seedMax, func(s *Settings) *int { return &s.ContextSeed }),
@@ -251,6 +256,16 @@ var table = []setting{
 		Meaning: "How long a server may go without output. At most CAPACITY_TIMEOUT, which the default follows down.",
 		kind:    span(func(s *Settings) *time.Duration { return &s.StallTimeout }),
 	},
+	{
+		Name: "REPEATS", Group: groupLoad, Unit: "runs", Default: "1",
+		Meaning: "How often each cell runs, each time with a seed of its own. Three or more let a comparison see how much runs differ by themselves.",
+		kind:    whole(1, repeatsMax, func(s *Settings) *int { return &s.Repeats }),
+	},
+	{
+		Name: "ORDER", Group: groupLoad, Default: OrderSequential,
+		Meaning: "Whether the repeats of a cell run one after the other, or the cells take turns, there and back, so that drift does not look like a difference.",
+		kind:    oneOf(func(s *Settings) *string { return &s.Order }, OrderSequential, OrderInterleaved),
+	},
 
 	{
 		Name: "TEMPERATURE", Group: groupRequest, Default: "0",
@@ -293,11 +308,44 @@ var table = []setting{
 		Example: "5%",
 		kind:    share(func(s *Settings) *float64 { return &s.MaxFailureRate }),
 	},
+	{
+		Name: "BASELINE", Group: groupGate, Unit: "path",
+		Meaning: "Artifacts, summaries or the index of earlier runs to compare each cell with. Several runs of one build are its repeats. Not set: no comparison.",
+		Example: "baseline/nightly-r1.json,baseline/nightly-r2.json",
+		kind:    files("native artifacts, derived summaries or index files", func(s *Settings) *[]string { return &s.Baseline }),
+	},
+	{
+		Name: "BASELINE_ALLOW", Group: groupGate,
+		Meaning: "What may differ between baseline and cell; everything else that differs refuses the comparison. Engine, GPU, model and recipe always may.",
+		Example: "max_context_tokens",
+		kind:    differences(func(s *Settings) *[]string { return &s.BaselineAllow }),
+	},
+	{
+		Name: "MAX_REGRESSION", Group: groupGate,
+		Meaning: "How much worse than the baseline a metric may be; each is a subtest that fails when the cell is worse than that for sure. Not set: the comparison is reported and fails nothing.",
+		Example: "ttft=5%, ttft_p95_ms=10%, throughput=3%",
+		kind:    regressions(func(s *Settings) *[]Regression { return &s.MaxRegression }),
+	},
+	{
+		Name: "CONFIDENCE", Group: groupGate, Default: "95%",
+		Meaning: "The confidence of the comparison's intervals.",
+		kind:    confidence(func(s *Settings) *float64 { return &s.Confidence }),
+	},
+	{
+		Name: "AA", Group: groupGate, Default: "false",
+		Meaning: "Whether each cell also runs against itself: as two arms in turn, whose difference is chance and must not be flagged.",
+		kind:    boolean(func(s *Settings) *bool { return &s.AA }),
+	},
 
 	{
 		Name: "PREFLIGHT", Group: groupChecks, Default: "true",
 		Meaning: "Whether the server is asked first: reachable, key accepted, model served, context large enough, options accepted.",
 		kind:    boolean(func(s *Settings) *bool { return &s.Preflight }),
+	},
+	{
+		Name: "SELF_CHECK", Group: groupChecks, Default: "true",
+		Meaning: "Whether the suite measures its own error at the cell's load, against its embedded endpoint, before a live cell.",
+		kind:    boolean(func(s *Settings) *bool { return &s.SelfCheck }),
 	},
 	{
 		Name: "USAGE", Group: groupChecks, Default: UsageRequire,
@@ -327,5 +375,11 @@ var table = []setting{
 		Meaning: "The digest of the server's configuration; artifacts are joined only when theirs are equal. Not set: null.",
 		Example: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		kind:    fingerprint(func(s *Settings) *string { return &s.ConfigurationFingerprint }),
+	},
+	{
+		Name: "METRICS_URL", Group: groupEvidence, Unit: "URL",
+		Meaning: "Where the engine's own counters are, in the Prometheus text format. Not set: /metrics beside the base URL, and none if nothing is there.",
+		Example: "http://localhost:8000/metrics",
+		kind:    metricsURL(func(s *Settings) *string { return &s.MetricsURL }),
 	},
 }

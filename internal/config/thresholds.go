@@ -18,12 +18,16 @@ type Threshold struct {
 	Limit float64
 	// Source is the threshold as typed, without spaces around it.
 	Source string
+	// Bound, when not 0, is a confidence above 0.5 and below 1: the limit then
+	// holds for the bound of the metric's one-sided interval that is nearer to it
+	// (`ttft_p95_ms<=2000@95%`), and not for the value alone.
+	Bound float64
 }
 
 // thresholdOps are the operators, each before its own prefix.
 var thresholdOps = []string{"<=", ">=", "<", ">"}
 
-const thresholdAllowed = "a comma list of METRIC OP NUMBER with OP one of <= < >= >"
+const thresholdAllowed = "a comma list of METRIC OP NUMBER with OP one of <= < >= >, and @95% behind it for the interval's bound"
 
 // thresholds parses `ttft_p50_ms<=22500, throughput_tok_s>=21`.
 func thresholds(field func(*Settings) *[]Threshold) kind {
@@ -57,12 +61,15 @@ func parseThreshold(text string) (t Threshold, want, hint string) {
 		return t, "one of <= < >= > after the metric", "there is no == and no =<: write <= or >="
 	}
 	op := thresholdOps[i]
-	// A confidence bound (`<=2000@95%`) would be cut off here.
-	limit, ok := parseNumber(strings.TrimSpace(rest[len(op):]))
+	number, bound, want := parseBound(rest[len(op):])
+	if want != "" {
+		return t, want, "such as ttft_p95_ms<=2000@95%"
+	}
+	limit, ok := parseNumber(strings.TrimSpace(number))
 	if !ok {
 		return t, "a finite number after " + op, "without a unit: the metric's key says it"
 	}
-	return Threshold{Metric: metric, Op: op, Limit: limit, Source: text}, "", ""
+	return Threshold{Metric: metric, Op: op, Limit: limit, Bound: bound, Source: text}, "", ""
 }
 
 // isMetric says that text has the form of a metric key.

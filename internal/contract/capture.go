@@ -12,10 +12,11 @@ import "unicode/utf8"
 // nothing for its later requests but their Text. Not safe for concurrent use.
 type Capture struct {
 	buf []byte
-	// chars counts the characters of buf[:decoded]; what is behind is the
-	// beginning of a sequence whose rest may still arrive.
+	// chars counts the characters of buf[:decoded]. What is behind is the
+	// beginning of a sequence whose rest may still arrive, or, when full, of no
+	// interest.
 	chars, decoded int
-	// full says that a character past the limit was seen and dropped.
+	// full says that a character past the limit was seen.
 	full bool
 }
 
@@ -44,7 +45,6 @@ func add[T []byte | string](c *Capture, piece T) {
 		}
 		if c.chars == CaptureLimitChars {
 			c.full = true
-			c.buf = c.buf[:c.decoded]
 			return
 		}
 		c.chars++

@@ -94,15 +94,21 @@ func TestCaptureOfASequenceWhoseEndIsMissing(t *testing.T) {
 }
 
 func TestCaptureReset(t *testing.T) {
-	var c Capture
-	c.AddString(strings.Repeat("a", CaptureLimitChars) + "\xe4")
-	require.False(t, c.Complete())
-	c.Reset()
-	assert.True(t, c.Complete())
-	assert.Empty(t, c.Text())
-	c.AddString("\xbd\xa0x")
-	assert.Equal(t, "\xbd\xa0x", c.Text(), "nothing of the text before is left")
-	assert.Equal(t, 3, c.Chars())
+	const n = CaptureLimitChars
+	for _, before := range []string{"", "short", strings.Repeat("a", n-1) + "\xe4", strings.Repeat("a", n) + "\xe4", strings.Repeat("a", n+1)} {
+		var c Capture
+		c.AddString(before)
+		c.Reset()
+		assert.True(t, c.Complete())
+		assert.Empty(t, c.Text())
+		c.AddString("\xbd\xa0x")
+		assert.Equal(t, "\xbd\xa0x", c.Text(), "nothing of the text before is left")
+		assert.Equal(t, 3, c.Chars())
+		c.AddString(strings.Repeat("b", n-3))
+		assert.True(t, c.Complete())
+		c.AddString("b")
+		assert.False(t, c.Complete(), "the limit is whole again")
+	}
 }
 
 func TestCaptureKeepsNoReference(t *testing.T) {

@@ -91,7 +91,7 @@ func duplicated(text, marker string, complete bool) bool {
 			return false
 		}
 	}
-	return growsTo(text[:last], strings.TrimRightFunc(text[last:], unicode.IsSpace))
+	return growsTo(text[:last], text[last:])
 }
 
 // growsTo says that text is one or more beginnings of answer in a row, none
@@ -107,7 +107,7 @@ func growsTo(text, answer string) bool {
 		if n == 0 || n < before {
 			return false
 		}
-		before = len(strings.TrimRightFunc(text[:n], unicode.IsSpace))
+		before = n
 		text = strings.TrimLeftFunc(text[n:], unicode.IsSpace)
 	}
 	return true

@@ -76,6 +76,8 @@ func TestJudgeWords(t *testing.T) {
 			why: "white space between does not hide it"},
 		{name: "two unlike answers", text: own + " code code " + own + " code", words: 2, code: 3, exact: new(false),
 			why: "the second is shorter: neither cumulative nor whole again"},
+		{name: "beginnings that shrink", text: own + " code" + own + own + " code code", words: 2, code: 3, exact: new(false),
+			why: "cumulative deltas never get shorter"},
 		{name: "marker in prose", text: "You said " + own, words: 2, extra: 2, exact: new(false),
 			why: "what stands before is not a beginning of what follows"},
 		{name: "cumulative and cut", text: own + own + " code" + own + " code code" + own + " co", words: 4, cut: true, code: 3, duplicated: true,

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -112,11 +113,13 @@ func readPage(r io.Reader, w wanted, l limits) (*page, error) {
 	if bounded.N <= 0 {
 		return nil, errTooLong
 	}
-	if c.seen == 0 {
+	if !c.isPage {
 		return nil, errUnparseable
 	}
-	for _, f := range c.page.families {
-		f.parse(&c.page.faults)
+	for _, key := range sortedKeys(c.page.families) { // in one order: the first fault is told
+		if f := c.page.families[key]; !f.parse(&c.page.faults) {
+			delete(c.page.families, key)
+		}
 	}
 	return c.page, nil
 }
@@ -182,7 +185,7 @@ type collector struct {
 	wanted  wanted
 	samples int // how many more are kept
 	page    *page
-	seen    int // lines that look like the format, wanted or not
+	isPage  bool // a line looked like the format, wanted or not
 	key     []byte
 }
 
@@ -217,7 +220,7 @@ func (c *collector) unfinished(line []byte) {
 
 // skipLong passes over a line that is longer than the buffer.
 func (c *collector) skipLong(start []byte, r *bufio.Reader) error {
-	if name, _ := sampleName(start); c.kindOf(name) != nil {
+	if name := sampleName(start); c.kindOf(name) != nil {
 		c.page.faults.add("a line of %s is longer than %d bytes", name, MaxLineBytes)
 	}
 	for {
@@ -235,15 +238,12 @@ func (c *collector) line(line []byte) error {
 	if len(line) == 0 {
 		return nil
 	}
+	c.isPage = c.isPage || looksRight(line)
 	if line[0] == '#' {
-		c.seen++
 		c.comment(line)
 		return nil
 	}
-	name, isSample := sampleName(line)
-	if isSample {
-		c.seen++
-	}
+	name := sampleName(line)
 	f := c.kindOf(name)
 	if f == nil {
 		return nil
@@ -326,14 +326,31 @@ func (c *collector) familyKey(name []byte) string {
 	return string(key)
 }
 
-// sampleName is what a sample's line begins with, and whether it can be one.
-func sampleName(line []byte) (name []byte, ok bool) {
+// looksRight says that a line is a sample or a declaration. An engine without a
+// single line that is has sent something else with status 200.
+func looksRight(line []byte) bool {
+	if line[0] == '#' {
+		fields := bytes.Fields(line)
+		return len(fields) > 1 && (string(fields[1]) == "HELP" || string(fields[1]) == "TYPE")
+	}
+	name := sampleName(line)
+	rest := line[len(name):]
+	if len(name) == 0 || len(rest) == 0 || !strings.ContainsRune("{ \t", rune(rest[0])) {
+		return false
+	}
+	fields := bytes.Fields(rest)
+	_, err := strconv.ParseFloat(string(fields[len(fields)-1]), 64)
+	return err == nil
+}
+
+// sampleName is what a sample's line begins with.
+func sampleName(line []byte) []byte {
 	line = bytes.TrimLeft(line, " \t")
 	n := 0
 	for n < len(line) && isNameByte(line[n], n == 0) {
 		n++
 	}
-	return line[:n], n > 0 && n < len(line) && (line[n] == '{' || line[n] == ' ' || line[n] == '\t')
+	return line[:n]
 }
 
 func isNameByte(b byte, first bool) bool {
@@ -345,23 +362,28 @@ func isNameByte(b byte, first bool) bool {
 }
 
 // parse turns the lines into series, leaving out those that the format does not
-// allow. It lets the lines go.
-func (f *family) parse(report *faults) {
+// allow, and lets the lines go. It is false when none of them could be used: the
+// family must then be gone, since one without series reads as 0.
+func (f *family) parse(report *faults) bool {
 	lines := f.lines
 	f.lines = nil
+	if len(lines) == 0 {
+		return true // declared, nothing counted yet
+	}
 	for try := 0; len(lines) > 0; try++ {
 		parsed, bad := parseLines(f, lines)
 		if bad == nil {
 			f.series = seriesOf(parsed, f.kind, f.name, report)
-			return
+			return len(f.series) > 0
 		}
 		report.add("%s: %s", f.name, bad.Msg)
 		at := bad.Line - 1 - f.headLines()
 		if try == maxFaults || at < 0 || at >= len(lines) {
-			return // a family of which nothing can be told is as good as absent
+			return false
 		}
 		lines = slices.Delete(slices.Clone(lines), at, at+1)
 	}
+	return false
 }
 
 func (f *family) headLines() int {

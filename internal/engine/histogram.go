@@ -135,6 +135,8 @@ func (h Histogram) check() error {
 		return errors.New("a histogram's count is no number of values")
 	case math.IsNaN(h.Sum) || math.IsInf(h.Sum, 0) || h.Sum < 0:
 		return errors.New("a histogram's sum is no sum of times")
+	case h.Count == 0 && h.Sum > 0:
+		return errors.New("a histogram has a sum of no values")
 	}
 	last := 0.0
 	for _, b := range h.Buckets {

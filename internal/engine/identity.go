@@ -46,6 +46,11 @@ type question struct {
 	read   func(answer) (Identity, bool)
 }
 
+// fits says whether an engine answers the question.
+func (q question) fits(engine string) bool {
+	return q.engine == engine || q.engine == "" && (engine == VLLM || engine == TensorRT)
+}
+
 // answer is a JSON object.
 type answer map[string]json.RawMessage
 
@@ -71,7 +76,7 @@ func (r *Reader) Identify(ctx context.Context, hint string) *Identity {
 		return nothing // it has no such path
 	}
 	for _, q := range questions {
-		if engine != "" && q.engine != engine && (q.engine != "" || engine == LlamaCPP || engine == SGLang || engine == TGI) {
+		if engine != "" && !q.fits(engine) {
 			continue
 		}
 		id, ok := r.ask(ctx, q)

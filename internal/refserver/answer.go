@@ -67,11 +67,11 @@ func (a *answer) say(in instructions, fx *effects, marker string, extra int) {
 	if marker != "" {
 		a.word(marker, 1)
 	}
-	a.word(word, max(words-fx.missing, 0))
+	a.word(word, words-fx.missing)
 	a.word(extraWord, extra)
 }
 
-// word adds n visible words; all but the very first begin with a space.
+// word adds n visible words, none where n is below 1; all but the very first begin with a space.
 func (a *answer) word(text string, n int) {
 	if n > 0 && a.total == a.reasoning {
 		a.add(text, 1, false)

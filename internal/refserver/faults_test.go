@@ -187,6 +187,8 @@ func TestEachFault(t *testing.T) {
 			assert.Equal(t, -1, got.index(isDone))
 			assert.Equal(t, -1, got.index(isFinish))
 			assert.Equal(t, 3, e.Sent)
+			assert.Equal(t, 4, e.Job.Output, "the timetable goes up to the token that did not leave")
+			assert.Equal(t, at(3), e.Planned.E2E)
 		}},
 		{"truncate=1000", OutcomeFault, func(t *testing.T, got reply, e Exchange) {
 			require.NoError(t, got.err)
@@ -210,6 +212,10 @@ func TestEachFault(t *testing.T) {
 			i := got.index(func(e event) bool { return strings.Contains(e.data, "not JSON") })
 			assert.Equal(t, at(3), got.events[i].at)
 			assert.Equal(t, " code", got.events[i+1].text(), "role, two of reasoning, marker, garbage, word")
+		}},
+		{"garbage=7", OutcomeDone, func(t *testing.T, got reply, e Exchange) {
+			whole(t, got, own)
+			assert.Contains(t, got.events[got.index(isFinish)-1].data, "not JSON", "after exactly all")
 		}},
 		{"garbage=1000", OutcomeDone, func(t *testing.T, got reply, e Exchange) {
 			whole(t, got, own)
@@ -341,7 +347,9 @@ func TestStall(t *testing.T) {
 			got := make(chan reply)
 			go func() { got <- r.ask(prompt(0, 4, 100)) }()
 			time.Sleep(time.Hour)
+			began := time.Now()
 			require.NoError(t, r.Close())
+			assert.Less(t, time.Since(began), CloseGrace, "a stall is let go at once")
 			answer := <-got
 			require.Error(t, answer.err, "not a clean end")
 			assert.Len(t, answer.outputs(), 3)

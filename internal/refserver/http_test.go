@@ -102,6 +102,7 @@ func TestAnswerFollowsThePrompt(t *testing.T) {
 				assert.Equal(t, row.tokens, u.CompletionTokens)
 				assert.Equal(t, row.reasoning, u.Completion.Reasoning)
 				assert.Equal(t, u.PromptTokens+u.CompletionTokens, u.TotalTokens)
+				assert.Equal(t, row.text == "", r.Log()[0].FirstContentAt.IsZero(), "no content, no stamp")
 			})
 		})
 	}

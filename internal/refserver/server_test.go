@@ -3,6 +3,8 @@ package refserver
 import (
 	"bytes"
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -14,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"anvil-capacity/internal/memnet"
 )
 
 // onSockets starts a server on the loopback for a plain client.
@@ -165,6 +169,16 @@ func TestClose(t *testing.T) {
 			assert.Less(t, time.Since(began), time.Second)
 		})
 	})
+	t.Run("closes a connection that slips in", func(t *testing.T) {
+		s, err := New(Options{})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		near, far := net.Pipe()
+		defer far.Close()
+		s.connState(near, http.StateNew)
+		_, err = far.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+	})
 	t.Run("refuses new requests", func(t *testing.T) {
 		s, err := New(Options{})
 		require.NoError(t, err)
@@ -172,6 +186,47 @@ func TestClose(t *testing.T) {
 		w := httptest.NewRecorder()
 		s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", nil))
 		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	})
+}
+
+// Behind a web server that is not its own, the server can only ask its handlers.
+func TestShutdownBehindAnotherServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(Options{Slots: 2, PrefillTokS: 1000, DecodeBase: time.Second, Faults: "stall=1@1"})
+		require.NoError(t, err)
+		s.instructionsOf = testInstructions
+		ln := memnet.Listen()
+		web := &http.Server{Handler: s.Handler()}
+		served := make(chan error, 1)
+		go func() { served <- web.Serve(ln) }()
+		client := &http.Client{Transport: &http.Transport{DialContext: ln.DialContext}}
+		var wg sync.WaitGroup
+		for i := range 3 { // one decodes, one stalls, one waits for a slot
+			wg.Go(func() {
+				res, err := client.Post("http://x/v1/chat/completions", "", bytes.NewReader(body(prompt(i, 1000, 100), nil)))
+				if assert.NoError(t, err) {
+					_, err = io.Copy(io.Discard, res.Body)
+					assert.Error(t, err, "request %d", i)
+					assert.NoError(t, res.Body.Close())
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+		defer cancel()
+		began := time.Now()
+		require.ErrorIs(t, s.Shutdown(ctx), context.DeadlineExceeded)
+		assert.Equal(t, 100*time.Second, time.Since(began))
+		wg.Wait()
+		log := byIndex(t, s.Log())
+		require.Len(t, log, 3)
+		assert.Equal(t, OutcomeClosed, log[0].Outcome)
+		assert.Equal(t, OutcomeFault, log[1].Outcome)
+		assert.Equal(t, OutcomeClosed, log[2].Outcome)
+		assert.Equal(t, began, log[1].EndedAt, "a stall is let go at once")
+		require.NoError(t, web.Shutdown(t.Context()))
+		require.ErrorIs(t, <-served, http.ErrServerClosed)
 	})
 }
 

@@ -286,6 +286,7 @@ func TestJitter(t *testing.T) {
 	}
 	a, same, reversed, other := run(1, false), run(1, false), run(1, true), run(2, false)
 	steps := map[time.Duration]bool{}
+	shortest, longest := time.Hour, time.Duration(0)
 	for i := range 20 {
 		assert.Equal(t, a[i].Planned, same[i].Planned, "the seed decides")
 		assert.Equal(t, a[i].Planned, reversed[i].Planned, "the order of arrival does not")
@@ -295,11 +296,27 @@ func TestJitter(t *testing.T) {
 		for k := 1; k < len(tokens); k++ {
 			step := tokens[k] - tokens[k-1]
 			steps[step] = true
+			shortest, longest = min(shortest, step), max(longest, step)
 			assert.GreaterOrEqual(t, step, 8*time.Millisecond)
 			assert.Less(t, step, 12*time.Millisecond)
 		}
 	}
 	assert.Greater(t, len(steps), 150, "160 draws")
+	assert.Less(t, shortest, 8200*time.Microsecond, "the whole range is used")
+	assert.Greater(t, longest, 11800*time.Microsecond, "the whole range is used")
+}
+
+// A prompt without a marker is told from another by its text.
+func TestJitterOfPlainPrompts(t *testing.T) {
+	o := Options{PrefillTokS: 1000, JitterFraction: 0.2}
+	inBubble(t, o, func(t *testing.T, r *rig) {
+		for _, p := range []string{"one of them", "the other 1", "one of them"} {
+			r.ask(p)
+		}
+		log := r.Log()
+		assert.NotEqual(t, log[0].Planned.Prefill, log[1].Planned.Prefill)
+		assert.Equal(t, log[0].Planned.Prefill, log[2].Planned.Prefill)
+	})
 }
 
 func TestPrefixCache(t *testing.T) {
@@ -383,6 +400,21 @@ func TestClientThatLeavesFreesItsSlot(t *testing.T) {
 	})
 }
 
+func TestClientThatLeavesIsNotInTheBatch(t *testing.T) {
+	const ms = time.Millisecond
+	o := Options{PrefillTokS: 1000, DecodeBase: 10 * ms, DecodePerActive: 5 * ms, KeepEvents: true}
+	inBubble(t, o, func(t *testing.T, r *rig) {
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 140*ms)
+			defer cancel()
+			r.send(ctx, body(prompt(0, 50, 100), nil))
+		}()
+		r.ask(prompt(1, 5, 100))
+		// Both decode from 100 ms on, with 15 ms a token, until 140 ms.
+		assert.Equal(t, []time.Duration{100 * ms, 115 * ms, 130 * ms, 145 * ms, 155 * ms, 165 * ms}, byIndex(t, r.Log())[1].Planned.Tokens)
+	})
+}
+
 func TestReplayFindsADifference(t *testing.T) {
 	o := Options{Slots: 1, PrefillTokS: 1000, DecodeBase: time.Millisecond}
 	inBubble(t, o, func(t *testing.T, r *rig) {
@@ -390,8 +422,14 @@ func TestReplayFindsADifference(t *testing.T) {
 		r.ask(prompt(1, 3, 50))
 		log := r.Log()
 		require.NoError(t, Replay(o, log))
-		log[1].Planned.E2E++
-		require.ErrorContains(t, Replay(o, log), "replaying request refserver-000001")
+		for _, field := range []func(*Planned) *time.Duration{
+			func(p *Planned) *time.Duration { return &p.Queue }, func(p *Planned) *time.Duration { return &p.TTFO },
+			func(p *Planned) *time.Duration { return &p.TTFT }, func(p *Planned) *time.Duration { return &p.E2E },
+		} {
+			*field(&log[1].Planned)++
+			require.ErrorContains(t, Replay(o, log), "replaying request refserver-000001")
+			*field(&log[1].Planned)--
+		}
 		log[1].Outcome = OutcomeLeft
 		require.ErrorContains(t, Replay(o, log), `its outcome is "left", want "done"`)
 		require.ErrorContains(t, Replay(o, nil), "it is empty")

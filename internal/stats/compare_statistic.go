@@ -150,11 +150,14 @@ func keepCommon(samples []*sample) (smallest, largest, common int) {
 	if len(rows) == 0 {
 		return 0, 0, 0
 	}
-	smallest, shortest := math.MaxInt, math.MaxInt
+	smallest, shortest, longest := math.MaxInt, math.MaxInt, 0
 	for _, s := range rows {
 		n := s.count()
 		smallest, largest = min(smallest, n), max(largest, n)
-		shortest = min(shortest, len(s.num))
+		shortest, longest = min(shortest, len(s.num)), max(longest, len(s.num))
+	}
+	if smallest == longest {
+		return smallest, largest, smallest // nothing is absent anywhere
 	}
 	var indexes []int
 	for i := range shortest {

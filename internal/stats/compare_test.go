@@ -534,3 +534,41 @@ func TestDirectionString(t *testing.T) {
 	assert.Equal(t, "lower is better", LowerIsBetter.String())
 	assert.Equal(t, "higher is better", HigherIsBetter.String())
 }
+
+// TestCompareWithinRuns takes the error within a pair of runs apart: ten blocks
+// of the paired influences, their small-sample factor, t with nine degrees of
+// freedom, and for a rate what the end of the loop adds.
+func TestCompareWithinRuns(t *testing.T) {
+	xs, ys := wander(100, 1), wander(100, 2)
+	z := make([]float64, 100)
+	for i := range z {
+		z[i] = ys[i]/meanOf(ys) - xs[i]/meanOf(xs)
+	}
+	half := 2.262157 * math.Sqrt(varianceOfMean(z, 10)*10/9) // t(0.975; 9)
+	c := Compare(rows(xs...), rows(ys...), Options{Paired: true, Concurrency: 4, Spread: &Spread{}})
+	assert.InDelta(t, half, math.Log1p(*c.High)-math.Log1p(*c.Change), 1e-6)
+	assert.InDelta(t, half, math.Log1p(*c.Change)-math.Log1p(*c.Low), 1e-6)
+
+	// Two slots of which one ends early: of 2 * 5500 ms the requests fill 10,000.
+	rate := func(wallMS float64) float64 {
+		a := Arm{Runs: []Run{{Whole: new(1.0), Work: ones(100), Busy: scaled(ones(100), 100), WallMS: wallMS}}}
+		c := Compare(a, a, Options{Statistic: WholeRun, Paired: true, Concurrency: 2, Spread: &Spread{}})
+		require.NotNil(t, c.High, c.Why)
+		return math.Log1p(*c.High)
+	}
+	idle := 1 - 10_000.0/11_000
+	assert.InDelta(t, 2.262157*math.Sqrt(2*idle*idle/2), rate(5500), 1e-6, "both arms, each idle^2 over two slots")
+	assert.InDelta(t, resolution, rate(5000), 1e-9, "never idle, constant rows: nothing moves")
+	assert.InDelta(t, resolution, rate(0), 1e-9, "unknown wall")
+	assert.InDelta(t, resolution, rate(4000), 1e-9, "an impossible wall adds nothing")
+}
+
+// TestCompareRateInfluence: the error of a rate is that of the tokens less that
+// of the time that they took; requests that are long because they say more do
+// not make it uncertain.
+func TestCompareRateInfluence(t *testing.T) {
+	work := wander(100, 1)
+	a := Arm{Runs: []Run{{Whole: new(1.0), Work: work, Busy: scaled(work, 30)}}}
+	c := Compare(a, a, Options{Statistic: WholeRun, Concurrency: 4, Spread: &Spread{}})
+	assert.InDelta(t, resolution, *c.High, 1e-9)
+}
