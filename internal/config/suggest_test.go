@@ -33,7 +33,7 @@ func TestNearest(t *testing.T) {
 		{"CONCURENCY", "CONCURRENCY", "one of a pair of letters"},
 		{"TRESHOLD", "THRESHOLDS", "two edits in eight letters"},
 		{"TEMP", "", "more than two edits from everything"},
-		{"BASELINE", "", "a name of a later issue, four edits from BASE_URL"},
+		{"SEARCH", "", "a name of a later issue, far from all that there are"},
 		{"", "", "nothing is near nothing"},
 	} {
 		got, ok := nearest(row.word, names())

@@ -209,11 +209,16 @@ func TestEnvExampleShowsTheDefaults(t *testing.T) {
 
 // Examples are copied; each has to load, with what it needs beside it.
 func TestExamplesLoad(t *testing.T) {
+	earlier := "BASELINE=" + writeFile(t, "{}")
 	beside := map[string][]string{
 		"API_KEY_FILE":  nil, // names a file that is not here
 		"CA_FILE":       nil,
+		"BASELINE":      nil,
 		"CELL":          {},
 		"MAX_MODEL_LEN": {},
+
+		"BASELINE_ALLOW": {earlier},
+		"MAX_REGRESSION": {earlier},
 	}
 	looked := 0
 	for _, v := range Variables() {
