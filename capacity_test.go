@@ -28,6 +28,9 @@ func TestCapacity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, note := range suite.RecoverJournals(settings.ArtifactDir) {
+		fmt.Fprintln(t.Output(), note)
+	}
 	session, err := suite.Open(settings, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -41,43 +44,72 @@ func TestCapacity(t *testing.T) {
 	if settings.Embedded() {
 		fmt.Fprintln(t.Output(), embeddedNotice)
 	}
-	for _, cell := range session.Cells {
-		t.Run(cell.Name, func(t *testing.T) { testCell(ctx, t, session, cell) })
+	outcomes := runTurns(ctx, t, session)
+	if ctx.Err() != nil {
+		t.Errorf("the run was ended: %v", context.Cause(ctx))
+		return
 	}
+	if len(session.Turns) > 1 {
+		t.Run("index", func(t *testing.T) { testIndex(t, session, outcomes) })
+	}
+}
+
+// runTurns runs every cell, and every repeat of one, as subtests: <cell> where a
+// cell runs once, <cell>/<repeat> where it runs several times in a row, and
+// turns/<number>-<cell>-<repeat> where cells take turns.
+func runTurns(ctx context.Context, t *testing.T, session *suite.Session) suite.Outcomes {
+	outcomes := suite.Outcomes{}
+	for _, group := range session.Groups() {
+		t.Run(group.Name, func(t *testing.T) {
+			for i, turn := range group.Turns {
+				if group.Names[i] == "" {
+					outcomes.Add(turn, testCell(ctx, t, session, turn))
+					continue
+				}
+				t.Run(group.Names[i], func(t *testing.T) { outcomes.Add(turn, testCell(ctx, t, session, turn)) })
+			}
+			for _, cell := range group.Compared {
+				testComparisons(t, session, cell, outcomes)
+			}
+		})
+	}
+	return outcomes
 }
 
 const embeddedNotice = `CAPACITY_BASE_URL is not set: this run measures the suite against its own embedded endpoint,
 whose timings are known. No model is measured. To aim it at a server:
   CAPACITY_BASE_URL=http://localhost:8000/v1 CAPACITY_MODEL=name go test -run Capacity -count=1 -timeout 0 -v .`
 
-// testCell runs one cell. Each step is a subtest; a step that the later ones
-// stand on ends the cell when it fails.
-func testCell(ctx context.Context, t *testing.T, session *suite.Session, settings config.Cell) {
+// testCell runs one cell once. Each step is a subtest; a step that the later
+// ones stand on ends the cell when it fails. The outcome is nil where nothing
+// was measured.
+func testCell(ctx context.Context, t *testing.T, session *suite.Session, turn suite.Turn) *suite.Outcome {
 	if ctx.Err() != nil {
 		t.Fatalf("not started: %v", context.Cause(ctx))
 	}
-	cell, err := session.NewCell(settings)
+	cell, err := session.NewCell(turn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cell.Close()
 	if !t.Run("preflight", func(t *testing.T) { testPreflight(ctx, t, cell) }) {
-		return
+		return nil
 	}
-	if settings.ScoutRequests > 0 && !t.Run("scout", func(t *testing.T) { testScout(ctx, t, cell) }) {
-		return
+	if cell.ScoutRequests > 0 && !t.Run("scout", func(t *testing.T) { testScout(ctx, t, cell) }) {
+		return nil
 	}
 	var out *suite.Outcome
 	t.Run("service", func(t *testing.T) { out = testService(ctx, t, cell) })
 	if out == nil {
-		return
+		return nil
 	}
 	t.Run("evidence", func(t *testing.T) { testEvidence(t, out) })
 	t.Run("canaries", func(t *testing.T) { check(t, cell.CanaryVerdict(out)) })
-	t.Run("leak", func(t *testing.T) { check(t, cell.LeakVerdict(out)) })
+	t.Run("leak", func(t *testing.T) { testLeak(t, cell, out) })
 	t.Run("words", func(t *testing.T) { check(t, cell.WordsVerdict(out)) })
 	t.Run("client", func(t *testing.T) { testClient(t, out) })
-	testThresholds(t, settings.Thresholds, out)
+	testThresholds(t, cell, out)
+	return out
 }
 
 func testPreflight(ctx context.Context, t *testing.T, cell *suite.Cell) {
@@ -127,6 +159,13 @@ func testEvidence(t *testing.T, out *suite.Outcome) {
 	t.Logf("native artifact %s, derived summary %s", out.NativePath, out.SummaryPath)
 }
 
+// testLeak asserts that no answer went to the wrong request, and puts their
+// count into the JUnit file.
+func testLeak(t *testing.T, cell *suite.Cell, out *suite.Outcome) {
+	t.Attr("cross_request_leaks", fmt.Sprint(len(out.Native.Harness.Leaks)))
+	check(t, cell.LeakVerdict(out))
+}
+
 // testClient asserts that the suite's own error was measured, and prints it.
 func testClient(t *testing.T, out *suite.Outcome) {
 	if out.Native.Harness == nil || out.Native.Harness.SelfCheck == nil {
@@ -138,21 +177,66 @@ func testClient(t *testing.T, out *suite.Outcome) {
 	}
 }
 
-func testThresholds(t *testing.T, thresholds []config.Threshold, out *suite.Outcome) {
-	if len(thresholds) == 0 {
+func testThresholds(t *testing.T, cell *suite.Cell, out *suite.Outcome) {
+	if len(cell.Thresholds) == 0 {
 		return
 	}
+	names := suite.ThresholdNames(cell.Thresholds)
 	t.Run("threshold", func(t *testing.T) {
-		for i, v := range gate.Evaluate(thresholds, *out.Native.Metrics) {
-			t.Run(suite.ThresholdNames(thresholds)[i], func(t *testing.T) {
-				partial := out.Cause != nil
-				check(t, suite.Verdict{Passed: v.Passed() && !partial, Message: v.Message})
-				if partial {
+		for i, v := range gate.EvaluateRun(cell.Thresholds, &out.Native) {
+			t.Run(names[i], func(t *testing.T) {
+				check(t, suite.Verdict{Passed: v.Passed() && !out.Partial(), Message: v.Message})
+				if out.Partial() {
 					t.Error("no threshold passes on a partial run")
 				}
 			})
 		}
 	})
+}
+
+// testIndex writes the list of all runs, where there are several.
+func testIndex(t *testing.T, session *suite.Session, outcomes suite.Outcomes) {
+	path, err := session.WriteIndex(outcomes)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("index of the runs: %s", path)
+}
+
+// testComparisons holds a cell against itself (CAPACITY_AA) and against an
+// earlier build (CAPACITY_BASELINE), once all its runs are there.
+func testComparisons(t *testing.T, session *suite.Session, cell config.Cell, outcomes suite.Outcomes) {
+	if session.Halted() {
+		return
+	}
+	if cell.AA {
+		t.Run("aa", func(t *testing.T) { testComparison(t, session.AgainstItself(cell, outcomes)) })
+	}
+	if len(cell.Baseline) > 0 {
+		t.Run("baseline", func(t *testing.T) { testComparison(t, session.AgainstBaseline(cell, outcomes)) })
+	}
+}
+
+// testComparison asserts every gated metric. One that the data do not settle is
+// skipped with a warning: it neither passed nor failed.
+func testComparison(t *testing.T, c suite.Comparison) {
+	t.Run("comparable", func(t *testing.T) {
+		if c.Refusal != "" {
+			t.Fatal(c.Refusal)
+		}
+	})
+	for _, m := range c.Compared {
+		t.Run(m.Metric, func(t *testing.T) {
+			switch m.Status {
+			case gate.Pass:
+				t.Log(m.Message)
+			case gate.Warn:
+				t.Skip("WARNING: " + m.Message)
+			default:
+				t.Error(m.Message)
+			}
+		})
+	}
 }
 
 // check reports a verdict: its message is a log line when it passed, the

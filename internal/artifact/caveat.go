@@ -127,13 +127,15 @@ func (e *cacheEvidence) sayScout() string {
 		return fmt.Sprintf("A scout of %s with the same canary seed (%d) ran just before it and sent the same prompts: every request of the cell was possibly warm.",
 			requestCount(e.scout.Requests), e.scout.ContextSeed)
 	case again > 0:
-		return fmt.Sprintf("A scout of %s with the same canary seed (%d) ran just before it and had already sent the prompts of its first %s: those were possibly warm.",
-			requestCount(e.scout.Requests), e.scout.ContextSeed, requestCount(again))
+		return fmt.Sprintf("A scout of %s with the same canary seed (%d) ran just before it and had already sent the prompts of its %s: %s possibly warm.",
+			requestCount(e.scout.Requests), e.scout.ContextSeed, firstRequests(again), plural(again, "that was", "those were"))
+	case e.seed == nil:
+		return fmt.Sprintf("A scout of %s ran just before it; the cell's own seed is not stated, so whether it sent the same prompts is not known.", requestCount(e.scout.Requests))
 	case e.mode == CacheShared:
 		return fmt.Sprintf("A scout of %s ran just before it and may have put the shared prefix into the cache.", requestCount(e.scout.Requests))
 	}
-	return fmt.Sprintf("A scout of %s with another canary seed (%d, the cell's is %s) ran just before it: it shares no prompt with the cell.",
-		requestCount(e.scout.Requests), e.scout.ContextSeed, show(e.seed))
+	return fmt.Sprintf("A scout of %s with another canary seed (%d, the cell's is %d) ran just before it: it shares no prompt with the cell.",
+		requestCount(e.scout.Requests), e.scout.ContextSeed, *e.seed)
 }
 
 func (e *cacheEvidence) sayCounters() string {
@@ -181,15 +183,15 @@ func (e *cacheEvidence) sayRows() string {
 	case len(e.warm) == 0:
 		return "In the rows no request stands out as warm."
 	}
-	text := fmt.Sprintf("In the rows %s %s warm: first output after %.0f to %.0f ms, against a median of %.0f ms for the rest.",
-		listRequests(e.warm), plural(len(e.warm), "looks", "look"), e.warmMinMS, e.warmMaxMS, e.coldP50MS)
+	text := fmt.Sprintf("In the rows %s %s warm: first output after %s, against a median of %.0f ms for the rest.",
+		listRequests(e.warm), plural(len(e.warm), "looks", "look"), rangeMS(e.warmMinMS, e.warmMaxMS), e.coldP50MS)
 	if again := e.sameSeedScout(); again > 0 {
 		beyond := slices.DeleteFunc(slices.Clone(e.warm), func(i int) bool { return i < again })
 		if len(beyond) > 0 {
 			text += fmt.Sprintf(" The scout does not explain %s.", listRequests(beyond))
 		}
 	} else if e.mode == CacheUnique {
-		text += " Unique prompts do not explain that: something had sent them before."
+		text += " Unique prompts do not explain that: something may have sent them before."
 	}
 	return text
 }
@@ -197,7 +199,7 @@ func (e *cacheEvidence) sayRows() string {
 func (e *cacheEvidence) sayComparison() string {
 	switch again := e.sameSeedScout(); {
 	case again > 0:
-		return fmt.Sprintf("A comparison must retain the matched sequence, this scout and then this cell with the same seeds, or leave the first %s out on both sides.", requestCount(again))
+		return fmt.Sprintf("A comparison must retain the matched sequence, this scout and then this cell with the same seeds, or leave the %s out on both sides.", firstRequests(again))
 	case e.mode == CacheShared:
 		return "A comparison must retain the shared prefix, its length and the cache state at the start."
 	case len(e.warm) > 0 || e.cachedTokens > 0:
@@ -236,6 +238,23 @@ func requestCount(n int) string {
 		word = numberWords[n]
 	}
 	return word + " " + plural(n, "request", "requests")
+}
+
+// firstRequests is "first request", "first eight requests".
+func firstRequests(n int) string {
+	if n == 1 {
+		return "first request"
+	}
+	return "first " + requestCount(n)
+}
+
+// rangeMS is "515 to 986 ms", or one number where both round to it.
+func rangeMS(low, high float64) string {
+	from, to := fmt.Sprintf("%.0f", low), fmt.Sprintf("%.0f", high)
+	if from == to {
+		return to + " ms"
+	}
+	return from + " to " + to + " ms"
 }
 
 func plural(n int, one, many string) string {

@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 )
@@ -42,7 +43,8 @@ func (e *Exact) UnmarshalJSON(data []byte) error {
 		e.token = ""
 		return nil
 	}
-	if _, err := strconv.ParseFloat(string(data), 64); err != nil || len(data) == 0 || data[0] != '-' && (data[0] < '0' || data[0] > '9') {
+	// Only JSON numbers are both valid JSON and a float to strconv.
+	if _, err := strconv.ParseFloat(string(data), 64); err != nil || !json.Valid(data) {
 		return fmt.Errorf("reading a number: got %.40s", data)
 	}
 	e.token = string(data)

@@ -142,3 +142,23 @@ func TestSummaryCopiesTokensAndNotValues(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(out), `"ttft_p50_ms": 3613.0,`)
 }
+
+func TestExact(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"0", "-0", "3613.0", "1e-7", "21.765362347922913"} {
+		var e Exact
+		require.NoError(t, e.UnmarshalJSON([]byte(" "+token+"\n")))
+		assert.Equal(t, token, e.String())
+		data, err := e.MarshalJSON()
+		require.NoError(t, err)
+		assert.Equal(t, token, string(data))
+		require.NotNil(t, e.Float64())
+	}
+	for _, token := range []string{"", "NaN", "Inf", "-Infinity", "0x1p-2", "1_000", "1e999", `"1"`, "true", "[1]", "{}", "1 2"} {
+		assert.Error(t, new(Exact).UnmarshalJSON([]byte(token)), token)
+	}
+	e := Exact{token: "1"}
+	require.NoError(t, e.UnmarshalJSON([]byte("null")))
+	assert.Equal(t, Exact{}, e)
+	assert.Nil(t, e.Float64())
+}

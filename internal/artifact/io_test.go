@@ -156,6 +156,32 @@ func TestPublishFailureCleansUp(t *testing.T) {
 	assert.Equal(t, []string{"run.json"}, names(t, dir))
 }
 
+// Where the file system has no hard links, a name that is taken is still not
+// written over.
+func TestPublishWithoutLinks(t *testing.T) {
+	t.Parallel()
+	noLinks := func(string, string) error { return errors.ErrUnsupported }
+	dir := t.TempDir()
+	temp, path := filepath.Join(dir, "temp"), filepath.Join(dir, "run.json")
+	require.NoError(t, os.WriteFile(temp, []byte("new"), 0o600))
+	require.NoError(t, publish(temp, path, noLinks))
+	assert.Equal(t, "new", readText(t, path))
+	assert.NoFileExists(t, temp)
+
+	require.NoError(t, os.WriteFile(temp, []byte("newer"), 0o600))
+	assert.ErrorIs(t, publish(temp, path, noLinks), os.ErrExist)
+	assert.Equal(t, "new", readText(t, path))
+}
+
+// What a server sent stays readable: an operator looks at these files.
+func TestMessagesStayReadable(t *testing.T) {
+	t.Parallel()
+	run := mixedRun()
+	run.Records[1].Failure.Message = `got "<html>502 & more</html>"`
+	text := readText(t, writeNative(t, "run.json", Build(run)))
+	assert.Contains(t, text, `got \"<html>502 & more</html>\"`)
+}
+
 // A dangling link at the final name is somebody's: it is not followed.
 func TestWriteDoesNotFollowALink(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,7 @@ func writeNew(path string, data []byte) error {
 		return err
 	}
 	defer os.Remove(temp) // a second name of the file after publish, or the remains of a failure
-	if err := publish(temp, path); err != nil {
+	if err := publish(temp, path, os.Link); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return sameContent(path, data)
 		}
@@ -125,10 +125,11 @@ func writeTemp(dir, name string, content io.Reader) (path string, err error) {
 }
 
 // publish gives the temporary file its final name, and fails when that name is
-// taken. A hard link does both in one step; where the file system has none, a
-// rename after a look does, which two writers at one instant could both pass.
-func publish(temp, path string) error {
-	err := os.Link(temp, path)
+// taken. link, os.Link but in tests, does both in one step; where the file
+// system has no hard links, a rename after a look does, which two writers at
+// one instant could both pass.
+func publish(temp, path string, link func(from, to string) error) error {
+	err := link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return err
 	}

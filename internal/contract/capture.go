@@ -12,12 +12,10 @@ import "unicode/utf8"
 // nothing for its later requests but their Text. Not safe for concurrent use.
 type Capture struct {
 	buf []byte
-	// chars counts the characters of buf[:decoded]. What is behind is the
-	// beginning of a sequence whose rest may still arrive, or, when full, of no
-	// interest.
+	// chars counts the characters of buf[:decoded], CaptureLimitChars at most.
+	// What is behind is the beginning of a sequence whose rest may still
+	// arrive, or the first bytes past the limit.
 	chars, decoded int
-	// full says that a character past the limit was seen.
-	full bool
 }
 
 // captureLimitBytes is enough for the longest CaptureLimitChars characters and
@@ -31,21 +29,17 @@ func (c *Capture) Add(piece []byte) { add(c, piece) }
 func (c *Capture) AddString(piece string) { add(c, piece) }
 
 func add[T []byte | string](c *Capture, piece T) {
-	if c.full {
-		return
+	if c.chars == CaptureLimitChars && c.pending() > 0 {
+		return // any byte more is a character more
 	}
 	c.buf = append(c.buf, piece[:min(len(piece), captureLimitBytes-len(c.buf))]...)
-	for c.decoded < len(c.buf) {
+	for c.decoded < len(c.buf) && c.chars < CaptureLimitChars {
 		size := 1
 		if c.buf[c.decoded] >= utf8.RuneSelf {
 			if !utf8.FullRune(c.buf[c.decoded:]) {
 				return
 			}
 			_, size = utf8.DecodeRune(c.buf[c.decoded:])
-		}
-		if c.chars == CaptureLimitChars {
-			c.full = true
-			return
 		}
 		c.chars++
 		c.decoded += size
@@ -55,7 +49,7 @@ func add[T []byte | string](c *Capture, piece T) {
 // Complete says that the text so far is no longer than the limit, so that Text
 // is all of it. The empty text is complete.
 func (c *Capture) Complete() bool {
-	return !c.full && c.chars+c.pending() <= CaptureLimitChars
+	return c.chars+c.pending() <= CaptureLimitChars
 }
 
 // Chars is how many characters of the text are kept, CaptureLimitChars at most.
@@ -69,6 +63,7 @@ func (c *Capture) Text() string {
 // Reset empties the capture for another text and keeps its memory.
 func (c *Capture) Reset() { *c = Capture{buf: c.buf[:0]} }
 
-// pending counts the bytes of a sequence that has not arrived whole. As long as
-// its rest is missing each of them is an invalid byte and so a character.
+// pending counts the bytes behind the decoded ones. Those of a sequence that has
+// not arrived whole are invalid as long as its rest is missing, and each of them
+// a character.
 func (c *Capture) pending() int { return len(c.buf) - c.decoded }

@@ -46,7 +46,7 @@ func TestIdentity(t *testing.T) {
 			Identity{Engine: new(TensorRT), Version: new("1.3.0"), Details: map[string]string{}, From: "/version"}, 1, ""},
 		{"llama.cpp", map[string]string{"/props": props}, "llamacpp", Identity{Engine: new(LlamaCPP), Version: new("b0-unknown"), From: "/props", Details: map[string]string{
 			"total_slots": "2", "n_ctx": "4096", "model_alias": "smollm2-135m-instruct", "model_ftype": "Q4_1",
-			"chat_template_sha256": "872be468a46ed1d5c7be9c4dc8f2eb71aaf1c2ce3bdfccd69fb3f446e5f5cb0a",
+			"chat_template_sha256": "872be49dbb638044ad01b60388f48d469ff2980e5f0dccdc22ec907db54d0788",
 		}}, 1, "owned_by is spelled without the dot"},
 		{"llama.cpp without a hint", map[string]string{"/props": `{"build_info": "b1-a", "total_slots": 4}`}, "",
 			Identity{Engine: new(LlamaCPP), Version: new("b1-a"), From: "/props", Details: map[string]string{"total_slots": "4"}}, 1, "its shape says whose it is"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -266,9 +267,10 @@ func TestDialError(t *testing.T) {
 }
 
 func TestPrivateAuthority(t *testing.T) {
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, smallPage) }))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, smallPage) }))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
 	t.Cleanup(s.Close)
-	s.Config.ErrorLog = nil
 	gone := mustFail(t, newReader(t, Options{URL: s.URL}))
 	assert.Equal(t, Unreachable, gone.Kind)
 	assert.Contains(t, gone.Reason, "CAPACITY_CA_FILE")

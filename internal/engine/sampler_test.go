@@ -58,11 +58,11 @@ func TestSession(t *testing.T) {
 	inBubble(t, sc.ServeHTTP, func(t *testing.T, o Options) {
 		s := newReader(t, o).Start(t.Context(), time.Second)
 		began := time.Now()
+		time.Sleep(500 * time.Millisecond) // between two ticks
 		for i, running := range []int{4, 8, 6} {
 			sc.set(busy(running, 100+i))
 			time.Sleep(time.Second)
 		}
-		time.Sleep(500 * time.Millisecond)
 		sc.set(idle(400))
 		got := s.Stop(t.Context())
 		assert.Equal(t, new(100.0), got.Before.Value(PromptTokens))

@@ -18,6 +18,17 @@ type Policy struct {
 	ResponseWords int
 	// RequireUsage makes an answer without token counts a failure.
 	RequireUsage bool
+	// Redact takes secrets out of what is kept of an answer: messages quote it.
+	// The verdicts are on the text as it came. Nil keeps it as it is. It must be
+	// safe for concurrent use.
+	Redact func(text string) string
+}
+
+func (p Policy) redacted(text string) string {
+	if p.Redact == nil {
+		return text
+	}
+	return p.Redact(text)
 }
 
 // judge makes the record of one request. The order of the checks is the order
@@ -52,6 +63,9 @@ func (p Policy) judgeText(plan *workload.Plan, planned workload.Request, seen cl
 	complete := !seen.Response.TextTruncated
 	canary := contract.JudgeCanary(seen.Text, complete, planned.Marker, plan.Owner)
 	foreign := canary.ForeignMarkerCount > 0
+	for i, marker := range canary.Foreign {
+		canary.Foreign[i] = p.redacted(marker)
+	}
 	if p.Canaries != contract.Off || foreign {
 		rec.Canary = &canary
 		rec.CanaryObserved = p.Canaries != contract.Strict
@@ -64,11 +78,11 @@ func (p Policy) judgeText(plan *workload.Plan, planned workload.Request, seen cl
 		return
 	}
 	if foreign || p.Canaries == contract.Strict && !canary.Passed {
-		rec.Failure = failureOf(record.CanaryFailed, contract.DescribeCanary(canary, planned.Index, seen.Text))
+		rec.Failure = failureOf(record.CanaryFailed, contract.DescribeCanary(canary, planned.Index, p.redacted(seen.Text)))
 		return
 	}
 	if rec.Words != nil && !rec.Words.Passed {
-		rec.Failure = failureOf(record.WordsFailed, contract.DescribeWords(*rec.Words, seen.Text))
+		rec.Failure = failureOf(record.WordsFailed, contract.DescribeWords(*rec.Words, p.redacted(seen.Text)))
 	}
 }
 

@@ -70,12 +70,15 @@ const DefaultProgressEvery = 5 * time.Second
 
 // Run sends every request of the plan and waits for the last to end. A request
 // that fails stops no other. When ctx ends, requests in flight are canceled
-// (their records say so) and no further one starts.
+// (their records say so) and no further one starts. A panic in a worker ends the
+// run in the same way, with a *PanicError as its cause: a suite that is broken
+// should send nothing more, and what it has measured is kept.
 func Run(ctx context.Context, o Options) (Result, error) {
 	if err := o.check(); err != nil {
 		return Result{}, err
 	}
 	r := newRun(ctx, o)
+	defer r.cancel(nil)
 	stopProgress := r.startProgress()
 	var workers sync.WaitGroup
 	for range r.workers {
@@ -99,7 +102,8 @@ func (o Options) check() error {
 // run is the state that workers share.
 type run struct {
 	Options
-	ctx     context.Context
+	ctx     context.Context // o's, until a worker panics
+	cancel  context.CancelCauseFunc
 	workers int
 
 	next     atomic.Int64 // the next index to hand out
@@ -122,7 +126,8 @@ type slot struct {
 }
 
 func newRun(ctx context.Context, o Options) *run {
-	r := &run{Options: o, ctx: ctx, workers: min(o.Concurrency, o.Plan.Len())}
+	r := &run{Options: o, workers: min(o.Concurrency, o.Plan.Len())}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.slots = make([]slot, o.Plan.Len())
 	r.ready.Add(r.workers)
 	return r
@@ -138,7 +143,7 @@ func (r *run) work() {
 		if index >= r.Plan.Len() {
 			return
 		}
-		body, err := r.Body(index)
+		body, err := r.body(index)
 		if first {
 			r.ready.Done()
 			r.ready.Wait()
@@ -154,6 +159,7 @@ func (r *run) work() {
 
 // one runs a single request to its record.
 func (r *run) one(index int, body []byte, bodyErr error) {
+	defer r.rescue(index)
 	if bodyErr != nil {
 		now := time.Now()
 		r.store(index, client.Observation{Start: now, End: now, Failure: &record.Failure{
@@ -161,28 +167,34 @@ func (r *run) one(index int, body []byte, bodyErr error) {
 		}})
 		return
 	}
+	r.store(index, r.complete(body))
+}
+
+func (r *run) complete(body []byte) client.Observation {
 	r.inFlight.Add(1)
-	seen := r.Client.Complete(r.ctx, body)
-	r.inFlight.Add(-1)
-	r.store(index, seen)
+	defer r.inFlight.Add(-1)
+	return r.Client.Complete(r.ctx, body)
 }
 
 // store judges what was seen and keeps the record.
 func (r *run) store(index int, seen client.Observation) {
-	rec := r.Policy.judge(r.Plan, index, seen)
+	r.keep(r.Policy.judge(r.Plan, index, seen), seen.Start, endOf(seen))
+}
+
+func (r *run) keep(rec record.Record, start, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rec.Failure != nil && rec.Failure.Detail == record.Canceled && r.ctx.Err() != nil {
 		r.cause = context.Cause(r.ctx)
 	}
-	if r.firstT0.IsZero() || seen.Start.Before(r.firstT0) {
-		r.firstT0 = seen.Start
+	if r.firstT0.IsZero() || start.Before(r.firstT0) {
+		r.firstT0 = start
 	}
-	if end := endOf(seen); end.After(r.lastEnd) {
+	if end.After(r.lastEnd) {
 		r.lastEnd = end
 	}
 	r.totals.add(rec)
-	r.slots[index] = slot{record: rec, start: seen.Start, filled: true}
+	r.slots[rec.RequestIndex] = slot{record: rec, start: start, filled: true}
 	if r.OnRecord != nil {
 		r.OnRecord(rec)
 	}

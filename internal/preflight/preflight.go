@@ -35,6 +35,8 @@ type Options struct {
 	Params client.Params
 	// RequireUsage makes an answer without usage a failure.
 	RequireUsage bool
+	// Redact takes secrets out of what the server says; nil keeps it as it is.
+	Redact func(text string) string
 	// KeyGiven says whether a key was configured, for the hint on a refusal.
 	KeyGiven bool
 }
@@ -94,9 +96,12 @@ func model(ctx context.Context, o Options) (Report, error) {
 		i := slices.IndexFunc(models, func(m client.Model) bool { return m.ID == o.Model })
 		if i < 0 {
 			return r, fmt.Errorf("looking for model %q (CAPACITY_MODEL) at %q: not served; served: %s; choose one of these, or leave it empty for the first",
-				o.Model, o.BaseURL, names(models))
+				o.Model, o.BaseURL, o.names(models))
 		}
 		found = models[i]
+	} else if safe := o.redacted(found.ID); safe != found.ID {
+		// Taken, it would stand in every artifact.
+		return r, fmt.Errorf("choosing a model at %q: the name of the first, %q, repeats a secret of this run; set CAPACITY_MODEL", o.BaseURL, safe)
 	} else if len(models) > 1 {
 		r.note("%d models are served, the first is taken: %q (CAPACITY_MODEL chooses)", len(models), found.ID)
 	}
@@ -117,7 +122,14 @@ func (r *Report) settleContext(o Options, m client.Model) {
 	}
 }
 
-func names(models []client.Model) string {
+func (o Options) redacted(text string) string {
+	if o.Redact == nil {
+		return text
+	}
+	return o.Redact(text)
+}
+
+func (o Options) names(models []client.Model) string {
 	const most = 12
 	quoted := make([]string, 0, most)
 	for i, m := range models {
@@ -125,7 +137,7 @@ func names(models []client.Model) string {
 			quoted = append(quoted, fmt.Sprintf("and %d more", len(models)-most))
 			break
 		}
-		quoted = append(quoted, fmt.Sprintf("%q", m.ID))
+		quoted = append(quoted, fmt.Sprintf("%q", o.redacted(m.ID)))
 	}
 	return strings.Join(quoted, ", ")
 }

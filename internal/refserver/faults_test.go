@@ -412,6 +412,7 @@ func TestFaultsOfAnAnswerInOnePiece(t *testing.T) {
 		{"reset-stream=2", "at the time of token 2", func(t *testing.T, got reply) { assert.Error(t, got.err) }},
 		{"truncate=2", "a whole answer has no such end", func(t *testing.T, got reply) {
 			assert.Contains(t, got.body, marker(0)+" code code code code")
+			assert.Equal(t, at(faultAnswerTokens-1), time.Since(got.start), "and takes its whole time")
 		}},
 		{"wrong-canary", "text is text", func(t *testing.T, got reply) { assert.Contains(t, got.body, wrongCanary) }},
 		{"no-usage", "", func(t *testing.T, got reply) { assert.NotContains(t, got.body, "usage") }},

@@ -344,7 +344,7 @@ func TestCalibrationSeesABadMethod(t *testing.T) {
 	src, metric := sources(t)[1], calibratedMetrics[0]
 	trials := 200
 	if raceEnabled {
-		trials = 50
+		trials = 100
 	}
 	alarms := map[string]int{}
 	count := func(name string, c Comparison) {

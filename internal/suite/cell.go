@@ -12,23 +12,28 @@ import (
 	"anvil-capacity/internal/workload"
 )
 
-// Cell is one cell of a session. Preflight comes first, then Scout where one is
+// Cell is one run of a cell. Preflight comes first, then Scout where one is
 // asked for, then Run.
 type Cell struct {
 	config.Cell
+	turn     Turn
 	session  *Session
 	endpoint *endpoint
 	server   preflight.Report
 	scout    *Outcome
 }
 
-// NewCell opens the target of a cell; Close ends it.
-func (s *Session) NewCell(cell config.Cell) (*Cell, error) {
-	e, err := s.openEndpoint(cell)
-	if err != nil {
-		return nil, fmt.Errorf("opening the target of cell %s: %w", cell.Name, err)
+// NewCell opens the target of a turn; Close ends it. It refuses when a cell
+// before this one was cut short or could not keep its evidence.
+func (s *Session) NewCell(turn Turn) (*Cell, error) {
+	if s.halted != nil {
+		return nil, fmt.Errorf("not started, since the cell before was ended: %w", s.halted)
 	}
-	return &Cell{Cell: cell, session: s, endpoint: e}, nil
+	e, err := s.openEndpoint(turn.Cell)
+	if err != nil {
+		return nil, fmt.Errorf("opening the target of cell %s: %w", turn.Cell.Name, err)
+	}
+	return &Cell{Cell: turn.Cell, turn: turn, session: s, endpoint: e}, nil
 }
 
 // Close lets the connections go, and ends the embedded endpoint.
@@ -53,7 +58,7 @@ func (c *Cell) Preflight(ctx context.Context) error {
 		return err
 	}
 	c.server = report
-	plan, err := c.plan(c.ContextSeed, c.Requests)
+	plan, err := c.plan(c.turn.Seed, c.Requests)
 	if err != nil {
 		return err
 	}
@@ -111,6 +116,6 @@ func (c *Cell) params() client.Params {
 func (c *Cell) policy() load.Policy {
 	return load.Policy{
 		Canaries: c.Canaries, Words: c.ControlledOutput, ResponseWords: c.ResponseWords,
-		RequireUsage: c.Usage == config.UsageRequire,
+		RequireUsage: c.Usage == config.UsageRequire, Redact: c.endpoint.redact,
 	}
 }

@@ -20,12 +20,15 @@ type endpoint struct {
 	baseURL  string
 	client   *client.Client
 	embedded *refserver.Server // nil for a live server
+	// redact takes the cell's secrets out of a text, also those that are not
+	// sent to the embedded endpoint.
+	redact func(text string) string
 }
 
 // openEndpoint makes the client of a cell, and starts the embedded endpoint
 // where no base URL was given.
 func (s *Session) openEndpoint(cell config.Cell) (*endpoint, error) {
-	e := &endpoint{baseURL: cell.BaseURL}
+	e := &endpoint{baseURL: cell.BaseURL, redact: client.Redactor(client.Options{APIKey: cell.APIKey, Headers: cell.Headers})}
 	options := client.Options{
 		APIKey: cell.APIKey, Headers: cell.Headers, RootCAs: s.rootCAs, HTTPVersion: cell.HTTPVersion,
 		Timeout: cell.Timeout, StallTimeout: cell.StallTimeout, Concurrency: cell.Concurrency,
@@ -79,6 +82,6 @@ func (c *Cell) preflightOptions() preflight.Options {
 	return preflight.Options{
 		Server: c.endpoint.client, BaseURL: c.endpoint.baseURL,
 		Model: c.Model, MaxModelLen: c.MaxModelLen, Params: c.params(),
-		RequireUsage: c.Usage == config.UsageRequire, KeyGiven: c.APIKey != "",
+		RequireUsage: c.Usage == config.UsageRequire, KeyGiven: c.APIKey != "", Redact: c.endpoint.redact,
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"time"
 
 	"anvil-capacity/internal/artifact"
 	"anvil-capacity/internal/client"
@@ -27,21 +27,24 @@ type Outcome struct {
 	EvidenceErr error
 }
 
+// Partial says that the artifact is not one that a threshold may pass on: the
+// run was cut short, or the artifact is not valid.
+func (o *Outcome) Partial() bool {
+	_, partial := o.Native.Partial()
+	return partial
+}
+
 // Scout runs the warm-up: the cell's workload over CAPACITY_SCOUT_REQUESTS
 // requests with the scout's seed and an artifact of its own.
 func (c *Cell) Scout(ctx context.Context, progress func(load.Progress)) (*Outcome, error) {
-	seed := c.ContextSeed + 1
-	if c.ScoutSeed != nil {
-		seed = *c.ScoutSeed
-	}
-	out, err := c.drive(ctx, seed, c.ScoutRequests, scoutSuffix, progress)
+	out, err := c.drive(ctx, c.turn.ScoutSeed(), c.ScoutRequests, scoutSuffix, progress)
 	c.scout = out
 	return out, err
 }
 
 // Run runs the cell itself.
 func (c *Cell) Run(ctx context.Context, progress func(load.Progress)) (*Outcome, error) {
-	return c.drive(ctx, c.ContextSeed, c.Requests, "", progress)
+	return c.drive(ctx, c.turn.Seed, c.Requests, "", progress)
 }
 
 // drive runs one plan and leaves its evidence. An error means that nothing was
@@ -59,31 +62,33 @@ func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, pro
 	if err != nil {
 		return nil, err
 	}
-	paths := c.session.paths(c.Cell, suffix)
-	journal, err := artifact.CreateJournal(paths.Journal, facts)
+	k, err := newKeeper(c.session.paths(c.turn, suffix), facts, c.endpoint.redact)
 	if err != nil {
+		c.session.halt(err)
 		return nil, err
 	}
+	defer k.rescue()
+	ctx, stop := k.watch(ctx)
+	defer stop()
 	if c.endpoint.embedded != nil {
 		c.endpoint.embedded.DrainLog() // what came before is not this run's
 	}
 	// Handshakes are no part of an answer: the pool is connected before the
 	// first clock starts. Where that fails the requests will say why.
 	_, _ = c.endpoint.client.Warm(ctx, min(c.Concurrency, requests))
-	var journalErr error
 	result, err := load.Run(ctx, load.Options{
 		Plan: plan, Client: c.endpoint.client, Body: bodies(plan, template),
-		Concurrency: c.Concurrency, Policy: c.policy(), OnProgress: progress,
-		OnRecord: func(r record.Record) { journalErr = errors.Join(journalErr, journal.Append(r)) },
+		Concurrency: c.Concurrency, Policy: c.policy(), OnProgress: progress, OnRecord: k.add,
 	})
 	if err != nil {
-		return nil, errors.Join(err, journal.Remove())
+		return nil, errors.Join(err, k.drop())
 	}
 	if c.endpoint.embedded != nil {
 		facts.SelfCheck = selfcheck.Compare(result.Records, c.endpoint.embedded.DrainLog(), c.Concurrency)
 	}
-	out := c.keep(facts, result, paths, journal)
-	out.EvidenceErr = errors.Join(out.EvidenceErr, journalErr)
+	out := outcome(facts, result)
+	k.keep(out)
+	c.session.halt(errors.Join(out.Cause, out.EvidenceErr))
 	return out, nil
 }
 
@@ -96,41 +101,16 @@ func bodies(plan *workload.Plan, template *client.Template) func(int) ([]byte, e
 	}
 }
 
-// keep writes the evidence of a run that has ended, and only then lets go of
-// its journal.
-func (c *Cell) keep(facts artifact.Facts, result load.Result, paths Paths, journal *artifact.Journal) *Outcome {
-	out := &Outcome{Result: result, Cause: result.Cause, NativePath: paths.Native, SummaryPath: paths.Summary}
+// outcome folds a run into its artifact; nothing is written yet.
+func outcome(facts artifact.Facts, result load.Result) *Outcome {
 	run := artifact.Run{Facts: facts, Records: result.Records, StartedAt: result.StartedAt, WallMS: record.MS(result.Wall)}
+	if len(result.Records) == 0 {
+		run.StartedAt = time.Now() // it was ended before its first request
+	}
 	if !result.Complete() {
 		run.IncompleteReason = incompleteReason(result)
-		out.NativePath, out.SummaryPath = paths.Partial, ""
 	}
-	out.Native = artifact.Build(run)
-	err := artifact.Write(out.NativePath, out.Native)
-	var invalid *artifact.InvalidError
-	if errors.As(err, &invalid) {
-		// A fault of the suite: the rows are evidence all the same.
-		out.Native.MarkPartial(err.Error())
-		out.NativePath, out.SummaryPath = paths.Partial, ""
-		err = errors.Join(err, artifact.Write(paths.Partial, out.Native))
-	}
-	switch {
-	case err != nil:
-		out.EvidenceErr = errors.Join(err, journal.Close(), fmt.Errorf("the rows are kept in %q", journal.Path()))
-	case out.SummaryPath != "":
-		out.EvidenceErr = errors.Join(artifact.WriteSummary(out.NativePath, out.SummaryPath), removed(journal))
-	default:
-		out.EvidenceErr = removed(journal)
-	}
-	return out
-}
-
-func removed(j *artifact.Journal) error {
-	err := j.Remove()
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
+	return &Outcome{Result: result, Native: artifact.Build(run), Cause: result.Cause}
 }
 
 func incompleteReason(result load.Result) string {

@@ -17,11 +17,20 @@ import (
 // Session is what the cells of one run share.
 type Session struct {
 	Settings config.Settings
-	// Cells are the points of the matrix, in the order in which they run.
+	// Cells are the points of the matrix; Turns are all runs of them, in order.
 	Cells []config.Cell
+	Turns []Turn
 
 	stem    string
 	rootCAs *x509.CertPool
+	halted  error // why no further cell may start; nil while they may
+}
+
+// halt keeps further cells from starting; nil changes nothing.
+func (s *Session) halt(err error) {
+	if s.halted == nil {
+		s.halted = err
+	}
 }
 
 // Open checks all that can be checked without the server: that thresholds name
@@ -29,12 +38,12 @@ type Session struct {
 // stops the run before its first request. now names the evidence where
 // CAPACITY_RUN does not.
 func Open(s config.Settings, now time.Time) (*Session, error) {
-	session := &Session{Settings: s, Cells: s.Cells(), stem: s.Run}
+	session := &Session{Settings: s, Cells: s.Cells(), Turns: turns(s), stem: s.Run}
 	if session.stem == "" {
 		session.stem = "capacity-" + now.UTC().Format("20060102T150405Z")
 	}
 	var faults []error
-	faults = append(faults, gate.Check(s.Thresholds), artifact.CheckWritable(s.ArtifactDir), session.checkNames())
+	faults = append(faults, gate.Check(s.Thresholds), gate.CheckRegressions(s.MaxRegression), artifact.CheckWritable(s.ArtifactDir), session.checkNames())
 	pool, err := rootCAs(s.CAFile)
 	session.rootCAs = pool
 	if err := errors.Join(append(faults, err)...); err != nil {
@@ -68,31 +77,36 @@ type Paths struct {
 	Journal string
 }
 
-// paths names the files of a cell: <run>.json where the run is one cell,
-// <run>-<cell>.json in a matrix; suffix tells a scout from its cell.
-func (s *Session) paths(cell config.Cell, suffix string) Paths {
+// paths names the files of a run: <run>.json where there is one cell,
+// <run>-<cell>.json in a matrix, with the turn's name behind where a cell has
+// several; suffix tells a scout from its cell.
+func (s *Session) paths(turn Turn, suffix string) Paths {
 	stem := s.stem
 	if len(s.Cells) > 1 {
-		stem += "-" + cell.Name
+		stem += "-" + turn.Cell.Name
 	}
-	base := filepath.Join(s.Settings.ArtifactDir, stem+suffix)
+	base := filepath.Join(s.Settings.ArtifactDir, stem+turn.suffix()+suffix)
 	return Paths{
 		Native:  base + ".json",
 		Summary: base + "-summary.json",
-		Partial: base + ".partial.json",
+		Partial: base + partialSuffix,
 		Journal: base + artifact.JournalSuffix,
 	}
 }
 
-// scoutSuffix ends the file stem of a scout's evidence.
-const scoutSuffix = "-scout"
+// Ends of file names: of a partial artifact, and of the file stem of a scout's
+// evidence.
+const (
+	partialSuffix = ".partial.json"
+	scoutSuffix   = "-scout"
+)
 
 // checkNames refuses a run whose evidence would meet that of another.
 func (s *Session) checkNames() error {
 	var taken []string
-	for _, cell := range s.Cells {
+	for _, turn := range s.Turns {
 		for _, suffix := range []string{"", scoutSuffix} {
-			p := s.paths(cell, suffix)
+			p := s.paths(turn, suffix)
 			for _, path := range []string{p.Native, p.Summary, p.Partial, p.Journal} {
 				if _, err := os.Lstat(path); err == nil {
 					taken = append(taken, path)

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	"anvil-capacity/internal/config"
 	"anvil-capacity/internal/contract"
 	"anvil-capacity/internal/gate"
+	"anvil-capacity/internal/load"
 	"anvil-capacity/internal/record"
 )
 
@@ -26,7 +28,7 @@ func (c *Cell) ServiceVerdict(out *Outcome) Verdict {
 	verdict := Verdict{Passed: v.Passed(), Message: v.Message}
 	if out.Cause != nil {
 		verdict.Passed = false
-		verdict.Message += "\nthe run was cut short: " + out.Cause.Error()
+		verdict.Message += "\nthe run was cut short: " + describeCause(out.Cause)
 	}
 	plain := make([]record.Failure, len(failures))
 	for i, r := range failures {
@@ -37,6 +39,14 @@ func (c *Cell) ServiceVerdict(out *Outcome) Verdict {
 	}
 	verdict.Message += c.ownLimits(failures)
 	return verdict
+}
+
+// describeCause adds to a fault of the suite where in the suite it is.
+func describeCause(cause error) string {
+	if fault, ok := errors.AsType[*load.PanicError](cause); ok {
+		return fault.Error() + "\n" + fault.Stack
+	}
+	return cause.Error()
 }
 
 func describeBreakdown(b gate.FailureCount) string {

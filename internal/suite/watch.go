@@ -24,9 +24,10 @@ const deadlineGrace = 10 * time.Second
 const parentPoll = 200 * time.Millisecond
 
 // Watch gives a context that ends, with an *Interrupted as its cause, at an
-// interrupt or SIGTERM, when the parent process is gone, and shortly before
-// deadline (go test's -timeout; zero is none). A deadline that is already too
-// near is an error: nothing should be sent. stop ends the watching.
+// interrupt, SIGTERM or a terminal that was closed, when go test or what runs it
+// is gone, and shortly before deadline (go test's -timeout; zero is none). A
+// deadline that is already too near is an error: nothing should be sent. stop
+// ends the watching.
 //
 // A second interrupt changes nothing: writing the evidence takes a moment, and
 // what is in flight is already being canceled.
@@ -48,6 +49,9 @@ func Watch(parent context.Context, deadline time.Time) (ctx context.Context, sto
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup asks to outlive the terminal
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -60,9 +64,9 @@ func Watch(parent context.Context, deadline time.Time) (ctx context.Context, sto
 
 // waitReason blocks until there is a reason to end the run, or "" at quit.
 func waitReason(signals <-chan os.Signal, deadline <-chan time.Time, quit <-chan struct{}) string {
-	parent := os.Getppid()
 	poll := time.NewTicker(parentPoll)
 	defer poll.Stop()
+	parents := findParents()
 	for {
 		select {
 		case s := <-signals:
@@ -70,8 +74,8 @@ func waitReason(signals <-chan os.Signal, deadline <-chan time.Time, quit <-chan
 		case <-deadline:
 			return fmt.Sprintf("the -timeout of go test was %s away: run with -timeout 0", deadlineGrace)
 		case <-poll.C:
-			if os.Getppid() != parent {
-				return "the parent process (go test) is gone"
+			if gone := parents.gone(); gone != "" {
+				return fmt.Sprintf("the process that ran this one (%s) is gone", gone)
 			}
 		case <-quit:
 			return ""

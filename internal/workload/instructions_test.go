@@ -65,6 +65,7 @@ func TestParseInstructionsRefusesAnythingElse(t *testing.T) {
 		{"far too many words", strings.Replace(small, "code 16 times", "code "+strings.Repeat("9", 40)+" times", 1), "more than an int"},
 		{"short marker", strings.Replace(small, "only ANVIL_REQ_0_00000", "only ANVIL_REQ_0_0000", 1), "four digits are no marker"},
 		{"marker without seed", strings.Replace(small, "only ANVIL_REQ_0_00000", "only ANVIL_REQ__00000", 1), "a marker has a seed"},
+		{"cut behind the seed", small[:strings.LastIndex(small, "_")], "a marker has an index"},
 		{"marker without index", strings.Replace(small, "only ANVIL_REQ_0_00000", "only ANVIL_REQ_0", 1), "a marker has an index"},
 	}
 	for _, row := range rows {

@@ -216,7 +216,7 @@ func TestMarker(t *testing.T) {
 }
 
 func TestOwner(t *testing.T) {
-	s := fixed(12, 256)
+	s := fixed(300, 256)
 	s.Seed = 42
 	p := planOf(t, s)
 	for i := range p.Len() {
@@ -225,7 +225,7 @@ func TestOwner(t *testing.T) {
 		require.Equal(t, i, got)
 	}
 	rows := []struct{ marker, why string }{
-		{"ANVIL_REQ_42_00012", "one past the last request"},
+		{"ANVIL_REQ_42_00300", "one past the last request"},
 		{"ANVIL_REQ_43_00003", "another seed"},
 		{"ANVIL_REQ_4_00003", "a seed that begins alike"},
 		{"ANVIL_REQ_042_00003", "not how a marker is written"},

@@ -139,12 +139,22 @@ func TestSharedPrefix(t *testing.T) {
 
 // The full task from the size on that has room for it, the compact one below.
 func TestTaskIsFullWhereItFits(t *testing.T) {
-	p := planOf(t, fixed(1, 256))
-	least := (p.openingChars() + len(p.full.text) + 2) / 3
-	require.Equal(t, 133, least, "18 + 379 characters")
-	for _, tokens := range []int{least - 1, least, least + 1} {
-		prompt := string(planOf(t, fixed(1, tokens)).AppendPrompt(nil, 0))
-		assert.Equal(t, tokens >= least, strings.Contains(prompt, "exactly 16 times"), "%d tokens", tokens)
+	for _, row := range []struct {
+		words, least int
+		why          string
+	}{
+		{16, 133, "18 + 379 characters of opening and task, which 3 do not divide"},
+		{1, 107, "18 + 303 characters: no filler at all"},
+	} {
+		s := fixed(1, 256)
+		s.ResponseWords = row.words
+		p := planOf(t, s)
+		require.Equal(t, row.least, (p.openingChars()+len(p.full.text)+2)/3, row.why)
+		for _, tokens := range []int{row.least - 1, row.least, row.least + 1} {
+			s.Parts[0].Tokens = tokens
+			prompt := string(planOf(t, s).AppendPrompt(nil, 0))
+			assert.Equal(t, tokens >= row.least, strings.Contains(prompt, "End of the filler text."), "%d tokens: %s", tokens, row.why)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ var kinds = []kind{
 	{"correctness", exitCorrectness, "an answer was not its own, or not the asked words", []string{"canaries", "words", "leak"}},
 	{"service", exitService, "a planned request was not completed", []string{"service"}},
 	{"limit", exitLimit, "a threshold was not met or not measured", []string{"threshold"}},
-	{"baseline", exitBaseline, "worse than the baseline, or not comparable with it", []string{"baseline"}},
+	{"baseline", exitBaseline, "worse than the baseline, or not comparable with it", []string{"baseline", "aa"}},
 }
 
 func exitHelp() string {
