@@ -107,7 +107,7 @@ func testCell(ctx context.Context, t *testing.T, session *suite.Session, turn su
 	t.Run("canaries", func(t *testing.T) { check(t, cell.CanaryVerdict(out)) })
 	t.Run("leak", func(t *testing.T) { testLeak(t, cell, out) })
 	t.Run("words", func(t *testing.T) { check(t, cell.WordsVerdict(out)) })
-	t.Run("client", func(t *testing.T) { testClient(t, out) })
+	t.Run("client", func(t *testing.T) { testClient(t, cell, out) })
 	testThresholds(t, cell, out)
 	return out
 }
@@ -166,15 +166,12 @@ func testLeak(t *testing.T, cell *suite.Cell, out *suite.Outcome) {
 	check(t, cell.LeakVerdict(out))
 }
 
-// testClient asserts that the suite's own error was measured, and prints it.
-func testClient(t *testing.T, out *suite.Outcome) {
-	if out.Native.Harness == nil || out.Native.Harness.SelfCheck == nil {
-		t.Log("the suite's own error was not measured against this server; a run without CAPACITY_BASE_URL measures it")
-		return
-	}
-	if err := report.SelfCheck(t.Output(), out.Native.Harness.SelfCheck); err != nil {
+// testClient prints the suite's own error and asserts that it is small enough.
+func testClient(t *testing.T, cell *suite.Cell, out *suite.Outcome) {
+	if err := report.OwnError(t.Output(), out.Native.Harness); err != nil {
 		t.Error(err)
 	}
+	check(t, cell.ClientVerdict(out))
 }
 
 func testThresholds(t *testing.T, cell *suite.Cell, out *suite.Outcome) {

@@ -64,7 +64,9 @@ type Facts struct {
 	Endpoint  Endpoint   `json:"endpoint"`
 	Scout     *Scout     `json:"scout,omitempty"`
 	SelfCheck *SelfCheck `json:"self_check,omitempty"`
-	Notes     []string   `json:"notes,omitempty"`
+	// Client is what the suite spent during the run, known after it.
+	Client *ClientUsage `json:"client,omitempty"`
+	Notes  []string     `json:"notes,omitempty"`
 }
 
 // Run is a cell with its outcome: everything that Build needs.
@@ -146,7 +148,7 @@ func harnessOf(f Facts) *Harness {
 		suite = ThisSuite()
 	}
 	return &Harness{
-		Suite: suite, Complete: true, Scout: f.Scout, SelfCheck: f.SelfCheck, Endpoint: f.Endpoint,
+		Suite: suite, Complete: true, Scout: f.Scout, SelfCheck: f.SelfCheck, Client: f.Client, Endpoint: f.Endpoint,
 		CanaryPolicy: f.CanaryPolicy, UsagePolicy: f.UsagePolicy, Notes: append([]string{}, f.Notes...),
 	}
 }

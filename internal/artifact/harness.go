@@ -29,7 +29,9 @@ type Harness struct {
 	Scout *Scout `json:"scout"`
 	// SelfCheck is how far off this suite's clock was; nil when not measured.
 	SelfCheck *SelfCheck `json:"self_check"`
-	Endpoint  Endpoint   `json:"endpoint"`
+	// Client is what this suite spent during the cell itself; nil is not measured.
+	Client   *ClientUsage `json:"client"`
+	Endpoint Endpoint     `json:"endpoint"`
 	// CanaryPolicy is off, observe or strict; UsagePolicy require or observe.
 	CanaryPolicy contract.Policy `json:"canary_policy"`
 	UsagePolicy  string          `json:"usage_policy"`
@@ -43,7 +45,7 @@ type Harness struct {
 
 	// TimingSuspect says why the clock readings are not to be trusted; nil is
 	// nothing known against them.
-	TimingSuspect *string `json:"timing_suspect,omitempty"`
+	TimingSuspect []string `json:"timing_suspect,omitempty"`
 	// Engine is the engine's own view, before and after; nil was not read.
 	Engine *Engine `json:"engine,omitempty"`
 	// Gaps is room for inter-chunk latencies.
@@ -129,6 +131,41 @@ type SelfCheck struct {
 	TTFT        ErrorSpread `json:"ttft"`
 	E2E         ErrorSpread `json:"e2e"`
 	TPOT        ErrorSpread `json:"tpot"`
+	// Rest is the same without the first wave, in which all workers start at
+	// once: the lock-step start is most of the p99 of every client. Nil where the
+	// first wave is all there is.
+	Rest *SelfCheckRest `json:"without_first_wave"`
+	// EventsPerS is the rate of output events that the client took in, all
+	// streams together, over the whole check.
+	EventsPerS float64 `json:"events_per_s"`
+	// Client is what the check cost; nil is not measured.
+	Client *ClientUsage `json:"client"`
+}
+
+// SelfCheckRest are the errors of a check without its first wave.
+type SelfCheckRest struct {
+	TTFO ErrorSpread `json:"time_to_first_output"`
+	TTFT ErrorSpread `json:"ttft"`
+	E2E  ErrorSpread `json:"e2e"`
+	TPOT ErrorSpread `json:"tpot"`
+}
+
+// ClientUsage is what this process spent while it measured. Times are
+// milliseconds; nil is no sample.
+type ClientUsage struct {
+	CPUSeconds float64 `json:"cpu_seconds"`
+	// CPUShare is CPUSeconds over wall time and CPUs, the processors that the
+	// process may use: 1 is all of them.
+	CPUShare float64 `json:"cpu_share"`
+	CPUs     int     `json:"cpus"`
+	GCCycles int     `json:"gc_cycles"`
+	// GCPauseMaxMS is the longest stop of all goroutines.
+	GCPauseMaxMS *float64 `json:"gc_pause_max_ms"`
+	// Sched is how long runnable goroutines waited for a processor.
+	SchedSamples int      `json:"sched_latency_samples"`
+	SchedP50MS   *float64 `json:"sched_latency_p50_ms"`
+	SchedP99MS   *float64 `json:"sched_latency_p99_ms"`
+	SchedMaxMS   *float64 `json:"sched_latency_max_ms"`
 }
 
 // ErrorSpread is a set of signed reading errors, milliseconds; the percentiles

@@ -107,7 +107,7 @@ func (c *Client) Complete(ctx context.Context, body []byte) Observation {
 	_, err := c.chat.New(limited, openai.ChatCompletionNewParams{},
 		option.WithRequestBody("application/json", body), option.WithResponseBodyInto(&raw))
 	if x.t0.IsZero() {
-		return c.unsent(ctx, err)
+		return c.unsent(err)
 	}
 	if x.res == nil {
 		limit, canceled := cause(limited, ctx)
@@ -120,16 +120,12 @@ func (c *Client) Complete(ctx context.Context, body []byte) Observation {
 	return c.observeStream(ctx, limited, x)
 }
 
-// unsent reports a request that the transport was never handed.
-func (c *Client) unsent(ctx context.Context, err error) Observation {
+// unsent reports a request that the transport was never handed, which is a
+// fault of this suite: all that a user can get wrong was refused by New.
+func (c *Client) unsent(err error) Observation {
 	now := time.Now()
-	f := record.Failure{Class: record.RunnerError, ErrorType: fmt.Sprintf("%T", err), Message: "the request was not sent: nothing went wrong"}
-	if err != nil {
-		f.Message, f.MessageTruncated = record.Clip("the request was not sent: " + c.safe(err.Error()))
-	}
-	if ctx.Err() != nil {
-		f = *record.NewFailure(record.Canceled, "the run ended before the request was sent")
-	}
+	f := record.Failure{Class: record.RunnerError, ErrorType: fmt.Sprintf("%T", err)}
+	f.Message, f.MessageTruncated = record.Clip("the request was not sent: " + c.safe(fmt.Sprint(err)))
 	return Observation{Start: now, End: now, Failure: &f}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -373,18 +374,18 @@ func checkFault(t *testing.T, row faultRow, obs Observation) {
 }
 
 // TestStaleConnection closes a kept-alive connection as the next request is
-// written. Go's transport would send a request with GetBody again.
+// written. Go's transport would send it again if it were replayable: with a
+// GetBody, and a header by which the user calls it idempotent.
 func TestStaleConnection(t *testing.T) {
 	var requests atomic.Int64
 	url := tcpServer(t, func(c *net.TCPConn, _ *http.Request) bool {
 		if requests.Add(1) == 1 {
-			_, _ = c.Write(append([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"),
-				chunked([]byte(sayHello+finishes("stop")+saysDone))...))
+			_, _ = c.Write(okResponse)
 			return true
 		}
 		return false
 	})
-	c, err := New(Options{BaseURL: url, Timeout: 5 * time.Second})
+	c, err := New(Options{BaseURL: url, Timeout: 5 * time.Second, Headers: []config.Header{{Name: "Idempotency-Key", Value: "abcdef"}}})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	require.Nil(t, c.Complete(t.Context(), testBody).Failure)
@@ -394,8 +395,34 @@ func TestStaleConnection(t *testing.T) {
 	assert.Contains(t, obs.Failure.Message, "not sent again")
 	assert.Contains(t, obs.Failure.Message, "on a reused connection")
 	assert.True(t, obs.Response.Connection.Reused)
-	c.Close()
 	assert.EqualValues(t, 2, requests.Load(), "nothing is sent twice (WIRE 13)")
+}
+
+// TestStaleWindow breaks a reused connection later: the server had the request.
+func TestStaleWindow(t *testing.T) {
+	for _, row := range []struct {
+		after time.Duration
+		want  record.Detail
+	}{{StaleWindow - 1, record.StaleConnection}, {StaleWindow, record.TransportReset}, {StaleWindow + 1, record.TransportReset}} {
+		synctest.Test(t, func(t *testing.T) {
+			first := true
+			c, stop := bubble(t, func(w http.ResponseWriter, r *http.Request) {
+				if first {
+					first = false
+					okStream(w, r)
+					return
+				}
+				time.Sleep(row.after)
+				panic(http.ErrAbortHandler)
+			}, nil)
+			defer stop()
+			require.Nil(t, c.Complete(t.Context(), testBody).Failure)
+			obs := c.Complete(t.Context(), testBody)
+			require.NotNil(t, obs.Failure)
+			assert.Equal(t, row.want, obs.Failure.Detail, "after %s", row.after)
+			assert.Equal(t, row.after, obs.End.Sub(obs.Start))
+		})
+	}
 }
 
 func TestCanceled(t *testing.T) {

@@ -57,10 +57,8 @@ func requestOptions(o Options, hc *http.Client) []option.RequestOption {
 	if o.APIKey != "" {
 		opts = append(opts, option.WithAPIKey(o.APIKey.Reveal()))
 	}
-	for _, h := range o.Headers {
-		if !strings.EqualFold(h.Name, "Host") {
-			opts = append(opts, option.WithHeader(h.Name, h.Value.Reveal()))
-		}
+	for _, h := range o.Headers { // net/http takes no Host from here; see sender
+		opts = append(opts, option.WithHeader(h.Name, h.Value.Reveal()))
 	}
 	return opts
 }

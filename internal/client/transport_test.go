@@ -371,6 +371,14 @@ func TestRedirectKeepsTheKey(t *testing.T) {
 		other.Close()
 		assert.Zero(t, heard.Load(), "status %d", status)
 	}
+	t.Run("to_the_same_host", func(t *testing.T) {
+		c, s := scripted(t, func(o *Options) { o.APIKey = "sk-mine" })
+		s.answer(false, response("302 Found", "", "Location: /v2\r\nContent-Length: 0\r\n", nil))
+		obs := c.Complete(t.Context(), testBody)
+		require.NotNil(t, obs.Failure)
+		assert.Contains(t, obs.Failure.Message, "http://scripted.test/v2")
+		assert.Len(t, s.got, 1, "Go would follow with a GET, and the answer to that is not the request's")
+	})
 }
 
 // TestPoolIsAsLargeAsTheConcurrency counts connections over several rounds.

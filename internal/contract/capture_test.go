@@ -104,7 +104,9 @@ func TestCaptureReset(t *testing.T) {
 		c.AddString("\xbd\xa0x")
 		assert.Equal(t, "\xbd\xa0x", c.Text(), "nothing of the text before is left")
 		assert.Equal(t, 3, c.Chars())
-		c.AddString(strings.Repeat("b", n-3))
+		c.AddString("你")
+		assert.Equal(t, 4, c.Chars(), "counted from the start again")
+		c.AddString(strings.Repeat("b", n-4))
 		assert.True(t, c.Complete())
 		c.AddString("b")
 		assert.False(t, c.Complete(), "the limit is whole again")
@@ -120,6 +122,12 @@ func TestCaptureKeepsNoReference(t *testing.T) {
 }
 
 func TestCaptureMemory(t *testing.T) {
+	var ascii Capture
+	for range 100_000 {
+		ascii.AddString(" code")
+	}
+	assert.LessOrEqual(t, cap(ascii.buf), 12<<10, "of plain text no more is kept than the limit")
+
 	var c Capture
 	c.AddString(strings.Repeat("🦊", 1<<20))
 	for range 1000 {

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 // MismatchLimit is how far the engine's count of a cell may lie from the
@@ -133,22 +134,40 @@ func (c *Comparison) noteMissing(missing, attempted int) {
 	}
 }
 
-// finding says a difference in words, "" when there is none.
-func (c Comparison) finding() string {
-	if c.Verdict != Differ {
-		return ""
+// mismatches are the differences in words: one finding for those where the
+// engine counts more and one for those where it counts fewer, since each kind
+// has its own causes.
+func mismatches(all []Comparison) []string {
+	var more, fewer []string
+	for _, c := range all {
+		switch {
+		case c.Verdict != Differ:
+		case *c.Server > *c.Client:
+			more = append(more, c.difference("more"))
+		default:
+			fewer = append(fewer, c.difference("fewer"))
+		}
 	}
-	why, direction := whyMore, "more"
-	if *c.Server < *c.Client {
-		why, direction = whyFewer, "fewer"
+	var findings []string
+	for _, kind := range []struct {
+		counts []string
+		why    string
+	}{{more, whyMore}, {fewer, whyFewer}} {
+		if len(kind.counts) > 0 {
+			findings = append(findings, fmt.Sprintf("over the cell the engine counts %s (limit %.0f %%): %s", strings.Join(kind.counts, ", and "), 100*MismatchLimit, kind.why))
+		}
 	}
-	share := "where the client has none"
+	return findings
+}
+
+// difference is "102 requests, 2.0 % more than the client's 100".
+func (c Comparison) difference(direction string) string {
+	text := fmt.Sprintf("%.0f %s where the client has none", *c.Server, spoken(c.What))
 	if c.Difference != nil {
-		share = fmt.Sprintf("%.1f %% %s than the client's %.0f", 100*math.Abs(*c.Difference), direction, *c.Client)
+		text = fmt.Sprintf("%.0f %s, %.1f %% %s than the client's %.0f", *c.Server, spoken(c.What), 100*math.Abs(*c.Difference), direction, *c.Client)
 	}
-	text := fmt.Sprintf("the engine counts %.0f %s over the cell, %s (limit %.0f %%): %s", *c.Server, spoken(c.What), share, 100*MismatchLimit, why)
 	if c.Note != "" {
-		text += "; " + c.Note
+		text += " (" + c.Note + ")"
 	}
 	return text
 }
@@ -195,13 +214,16 @@ func compareLatencies(d Delta, c Client) []LatencyComparison {
 const clockSlackMS = 1
 
 // finding says that an engine's mean time to its first token is longer than the
-// client waited, which cannot be for the same requests.
+// client waited, in as many requests: with other requests in it, it may be.
 func (l LatencyComparison) finding() string {
-	if l.What != TTFT || l.MeanGapMS == nil || -*l.MeanGapMS <= max(clockSlackMS, MismatchLimit**l.Client.MeanMS) {
+	if l.What != TTFT || l.MeanGapMS == nil || math.Abs(l.Server.Samples-l.Client.Samples) > MismatchLimit*l.Client.Samples {
 		return ""
 	}
-	return fmt.Sprintf("the engine's mean time to first token over the cell, %.1f ms in %.0f requests, is longer than the client's to first output, %.1f ms in %.0f: they are not the same requests",
-		*l.Server.MeanMS, l.Server.Samples, *l.Client.MeanMS, l.Client.Samples)
+	if -*l.MeanGapMS <= max(clockSlackMS, MismatchLimit**l.Client.MeanMS) {
+		return ""
+	}
+	return fmt.Sprintf("the engine's mean time to first token over the cell, %.1f ms, is longer than the client's to first output, %.1f ms, in as many requests: it measures something else, or others' requests",
+		*l.Server.MeanMS, *l.Client.MeanMS)
 }
 
 func clientSide(samples int, mean, p50, p90, p99 *float64) *LatencySide {

@@ -190,8 +190,8 @@ func gaugesOf(all map[Role]Series) Gauges {
 func (r *Report) find(d Delta) {
 	r.findAbsence()
 	r.findResets(d)
-	for _, c := range r.Comparisons {
-		r.say(c.finding())
+	for _, mismatch := range mismatches(r.Comparisons) {
+		r.say(mismatch)
 	}
 	for _, l := range r.Latencies {
 		r.say(l.finding())

@@ -92,9 +92,10 @@ func TestCountsAreCompared(t *testing.T) {
 				}
 			}
 			assert.Equal(t, row.verdict, got.Verdict, row.why)
-			assert.Equal(t, row.says == nil, got.finding() == "", got.finding())
+			text := strings.Join(mismatches([]Comparison{got}), "\n")
+			assert.Equal(t, row.says == nil, text == "", text)
 			for _, part := range row.says {
-				assert.Contains(t, got.finding(), part)
+				assert.Contains(t, text, part)
 			}
 		})
 	}
@@ -179,9 +180,13 @@ func TestFindings(t *testing.T) {
 		says   [][]string // one list a finding
 	}{
 		{"other traffic", nil, pageOf("210", "25000", "2050", "2600", "118"), hundred,
-			[][]string{{"200 requests", "other traffic"}, {"20000 prompt tokens"}, {"2000 generation tokens"}}},
+			[][]string{{"200 requests, 100.0 % more than the client's 100, and 20000 prompt tokens", "2000 generation tokens", "other traffic"}}},
+		{"more of one and fewer of another", nil, pageOf("110", "16000", "850", "2600", "118"), hundred,
+			[][]string{{"11000 prompt tokens", "other traffic"}, {"800 generation tokens, 20.0 % fewer", "one of several servers"}}},
 		{"an engine slower than what the client saw", nil, pageOf("110", "15000", "1050", "2600", "150"), hundred,
-			[][]string{{"mean time to first token", "500.0 ms", "200.0 ms", "not the same requests"}}},
+			[][]string{{"mean time to first token", "500.0 ms", "200.0 ms", "in as many requests"}}},
+		{"an engine slower, with others' requests in it", nil, pageOf("120", "15000", "1050", "2600", "200"), hundred,
+			[][]string{{"110 requests"}}},
 		{"preemptions", nil, strings.Replace(after, "num_preemptions_total 3", "num_preemptions_total 7", 1), hundred,
 			[][]string{{"preempted 4 requests", "KV cache"}}},
 		{"more hits than queries", nil, pageOf("110", "15000", "1050", "90000", "118"), hundred,

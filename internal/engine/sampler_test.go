@@ -246,19 +246,16 @@ func TestSamplerOnSockets(t *testing.T) {
 // most of its bytes and are not parsed.
 func TestGaugeReadingsAreCheap(t *testing.T) {
 	text := fixture(t, "vllm-0.30.prom")
-	cost := func(w wanted, roles []Role) int64 {
-		return testing.Benchmark(func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				p, err := readPage(strings.NewReader(text), w, defaults)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, ok := newSnapshot(p, epoch, "glm", roles); !ok {
-					b.Fatal("no engine")
-				}
+	cost := func(w wanted, roles []Role) float64 {
+		return testing.AllocsPerRun(10, func() {
+			p, err := readPage(strings.NewReader(text), w, defaults)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}).AllocsPerOp()
+			if _, ok := newSnapshot(p, epoch, "glm", roles); !ok {
+				t.Fatal("no engine")
+			}
+		})
 	}
 	all, few := cost(wantedAll, allRoles), cost(wantedGauges, gauges)
 	assert.Less(t, few*3, all, "allocations of a reading during the load and of a whole one")

@@ -88,7 +88,7 @@ func (p *page) dialect() *dialect {
 	bestCount := 0
 	for i := range dialects {
 		count := 0
-		for key := range dialects[i].keys() {
+		for key := range dialectKeys[i] {
 			if p.families[key] != nil {
 				count++
 			}
@@ -100,7 +100,15 @@ func (p *page) dialect() *dialect {
 	return best
 }
 
-// keys are the family keys of a dialect.
+// dialectKeys are the family keys of each dialect.
+var dialectKeys = func() []map[string]bool {
+	all := make([]map[string]bool, len(dialects))
+	for i := range dialects {
+		all[i] = dialects[i].keys()
+	}
+	return all
+}()
+
 func (d *dialect) keys() map[string]bool {
 	keys := make(map[string]bool)
 	for _, sources := range d.sources {

@@ -126,21 +126,3 @@ func number(v *float64) string {
 	}
 	return strconv.FormatFloat(*v, 'f', 3, 64)
 }
-
-// SelfCheck writes the suite's own error in four lines.
-func SelfCheck(w io.Writer, c *artifact.SelfCheck) error {
-	if c == nil {
-		_, err := fmt.Fprintln(w, "the suite's own error was not measured")
-		return err
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(tw, "own error, ms\tsamples\tp50\tp90\tp99\tmax\t\n")
-	for _, row := range []struct {
-		label  string
-		spread artifact.ErrorSpread
-	}{{"TTFO", c.TTFO}, {"TTFT", c.TTFT}, {"E2E", c.E2E}, {"TPOT", c.TPOT}} {
-		s := row.spread
-		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%s\t\n", row.label, s.Samples, number(s.P50MS), number(s.P90MS), number(s.P99MS), number(s.MaxMS))
-	}
-	return tw.Flush()
-}

@@ -34,13 +34,48 @@ func Compare(records []record.Record, log []refserver.Exchange, concurrency int)
 	if len(pairs) == 0 {
 		return nil
 	}
-	return &artifact.SelfCheck{
-		Requests: len(pairs), Concurrency: concurrency,
+	check := &artifact.SelfCheck{
+		Requests: len(pairs), Concurrency: concurrency, EventsPerS: eventsPerS(pairs),
 		TTFO: spread(pairs, pair.ttfoErrorMS),
 		TTFT: spread(pairs, pair.ttftErrorMS),
 		E2E:  spread(pairs, pair.e2eErrorMS),
 		TPOT: spread(pairs, pair.tpotErrorMS),
 	}
+	if rest := withoutFirstWave(pairs, concurrency); len(rest) > 0 {
+		check.Rest = &artifact.SelfCheckRest{
+			TTFO: spread(rest, pair.ttfoErrorMS),
+			TTFT: spread(rest, pair.ttftErrorMS),
+			E2E:  spread(rest, pair.e2eErrorMS),
+			TPOT: spread(rest, pair.tpotErrorMS),
+		}
+	}
+	return check
+}
+
+// withoutFirstWave leaves out the requests that all workers start at once.
+func withoutFirstWave(pairs []pair, concurrency int) []pair {
+	var rest []pair
+	for _, p := range pairs {
+		if p.client.RequestIndex >= concurrency {
+			rest = append(rest, p)
+		}
+	}
+	return rest
+}
+
+// eventsPerS is the output events of all pairs over the time from the first
+// start to the last end, 0 for no time.
+func eventsPerS(pairs []pair) float64 {
+	events, from, to := 0, pairs[0].client.StartMS, 0.0
+	for _, p := range pairs {
+		events += p.client.Response.ContentChunks + p.client.Response.ReasoningChunks
+		from = min(from, p.client.StartMS)
+		to = max(to, p.client.StartMS+p.client.ElapsedMS)
+	}
+	if to <= from {
+		return 0
+	}
+	return float64(events) / (to - from) * 1000
 }
 
 // pair is one request as both sides saw it.

@@ -20,14 +20,14 @@ type Spread struct {
 }
 
 // UnflaggedByDefault is the difference between two single runs that is taken for
-// chance when nothing is known of a machine's spread. In public reports
-// identical arms differed by 20 % (guelfoweb/orbit#295).
+// chance when nothing is known of a machine's spread. Identical arms have been
+// published to differ by that much (guelfoweb/orbit#295: 12 and 22 %).
 const UnflaggedByDefault = 0.20
 
 // DefaultSpread stands in where one run an arm is all there is: with it, two
-// identical runs differ by UnflaggedByDefault or less in 95 %. Its CV is 6.6 %,
-// more than most accelerator servers show (2 to 5 %); a laptop under load shows
-// 10 % and needs its own, from identical runs.
+// identical runs differ by UnflaggedByDefault or less in 95 %. Its CV is 6.6 %. A
+// machine that spreads more, as the one of that report does (10 %), needs its
+// own, from identical runs: see the end of fixtures/calibration.md.
 func DefaultSpread() Spread {
 	return Spread{CV: math.Log1p(UnflaggedByDefault) / (distuv.UnitNormal.Quantile(0.975) * math.Sqrt2)}
 }

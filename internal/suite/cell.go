@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"anvil-capacity/internal/artifact"
 	"anvil-capacity/internal/client"
 	"anvil-capacity/internal/config"
 	"anvil-capacity/internal/contract"
@@ -21,6 +22,10 @@ type Cell struct {
 	endpoint *endpoint
 	server   preflight.Report
 	scout    *Outcome
+	// selfCheck is the suite's own error before this cell, nil when not measured;
+	// selfCheckErr says why it could not be.
+	selfCheck    *artifact.SelfCheck
+	selfCheckErr error
 }
 
 // NewCell opens the target of a turn; Close ends it. It refuses when a cell

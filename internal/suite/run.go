@@ -42,8 +42,10 @@ func (c *Cell) Scout(ctx context.Context, progress func(load.Progress)) (*Outcom
 	return out, err
 }
 
-// Run runs the cell itself.
+// Run runs the cell itself, after the suite has measured its own error at the
+// same load.
 func (c *Cell) Run(ctx context.Context, progress func(load.Progress)) (*Outcome, error) {
+	c.checkSelf(ctx)
 	return c.drive(ctx, c.turn.Seed, c.Requests, "", progress)
 }
 
@@ -76,6 +78,7 @@ func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, pro
 	// Handshakes are no part of an answer: the pool is connected before the
 	// first clock starts. Where that fails the requests will say why.
 	_, _ = c.endpoint.client.Warm(ctx, min(c.Concurrency, requests))
+	usage := selfcheck.StartUsage()
 	result, err := load.Run(ctx, load.Options{
 		Plan: plan, Client: c.endpoint.client, Body: bodies(plan, template),
 		Concurrency: c.Concurrency, Policy: c.policy(), OnProgress: progress, OnRecord: k.add,
@@ -83,10 +86,10 @@ func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, pro
 	if err != nil {
 		return nil, errors.Join(err, k.drop())
 	}
-	if c.endpoint.embedded != nil {
-		facts.SelfCheck = selfcheck.Compare(result.Records, c.endpoint.embedded.DrainLog(), c.Concurrency)
-	}
+	facts.Client = usage.Stop()
+	facts.SelfCheck = c.ownError(result)
 	out := outcome(facts, result)
+	out.Native.Harness.TimingSuspect = suspect(&out.Native, result.Records)
 	k.keep(out)
 	c.session.halt(errors.Join(out.Cause, out.EvidenceErr))
 	return out, nil

@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -55,17 +56,34 @@ type junitFile struct {
 }
 
 type junitCase struct {
-	Name    string    `xml:"name,attr"`
-	Failure *struct{} `xml:"failure"`
-	Skipped *struct{} `xml:"skipped"`
+	Name    string        `xml:"name,attr"`
+	Failure *junitFailure `xml:"failure"`
+	Skipped *struct{}     `xml:"skipped"`
 }
+
+// junitFailure holds the output of a failed test.
+type junitFailure struct {
+	Output string `xml:",chardata"`
+}
+
+// ended says that the test came to its end, which go test then tells in a line
+// of its own. Without one the whole process died in the middle of the test, by a
+// panic elsewhere, os.Exit or a signal.
+func (c junitCase) ended() bool {
+	return strings.Contains(c.Failure.Output, "--- FAIL: "+c.Name+" (")
+}
+
+// panicLine begins what the runtime prints of a panic.
+var panicLine = regexp.MustCompile(`(?m)^panic: (.*)$`)
 
 // verdict is what the gate says last.
 type verdict struct {
 	Exit   int
 	Ran    int
 	Failed map[string][]string // kind name -> tests
-	Note   string
+	// Died says how the test process ended before its tests, "" for not at all.
+	Died string
+	Note string
 }
 
 // judge reads the JUnit file and holds it against gotestsum's exit status.
@@ -100,6 +118,11 @@ func (v *verdict) add(c junitCase) {
 	}
 	name := kindOf(c.Name)
 	v.Failed[name] = append(v.Failed[name], c.Name)
+	if found := panicLine.FindStringSubmatch(c.Failure.Output); found != nil {
+		v.Died = "the suite panicked: " + found[1]
+	} else if v.Died == "" && !c.ended() {
+		v.Died = fmt.Sprintf("the test process ended in the middle of %s", c.Name)
+	}
 }
 
 // kindOf names the kind of a test from its path below the cell:
@@ -128,6 +151,8 @@ func (v *verdict) decide(status int) {
 		v.Exit, v.Note = exitHarness, fmt.Sprintf("no test was executed (gotestsum exited %d)", status)
 	case (failed > 0) != (status != 0):
 		v.Exit, v.Note = exitHarness, fmt.Sprintf("the JUnit file has %d failures and gotestsum exited %d: they disagree", failed, status)
+	case v.Died != "":
+		v.Exit, v.Note = exitHarness, v.Died
 	case failed == 0:
 		v.Exit = exitPass
 	default:

@@ -6,17 +6,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
-	"time"
 )
 
 func main() { os.Exit(run(os.Stdout, os.Stderr, os.Args[1:])) }
@@ -77,54 +72,4 @@ func parseFlags(stderr io.Writer, args []string) (options, error) {
 		return o, fmt.Errorf("reading the command line: unexpected argument %q; settings are CAPACITY_ variables, see README.md", fs.Arg(0))
 	}
 	return o, nil
-}
-
-// interruptGrace is how long an interrupted suite has to write its partial
-// artifact before it is killed.
-const interruptGrace = 30 * time.Second
-
-// runTests starts gotestsum in a process group of its own and returns its exit
-// status. An interrupt or SIGTERM is passed on to the whole group as SIGINT,
-// since neither go nor gotestsum forwards one and an orphaned test binary would
-// keep on sending load.
-func runTests(stdout, stderr io.Writer, o options) (status int, err error) {
-	cmd := exec.Command("go", "tool", "gotestsum", "--format", o.format, "--junitfile", o.junit,
-		"--", "-run", o.pattern, "-count=1", "-timeout", "0", o.pkg)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return 0, fmt.Errorf("starting gotestsum: %w", err)
-	}
-	stop := passSignals(cmd.Process.Pid)
-	err = cmd.Wait()
-	stop()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return 0, fmt.Errorf("running gotestsum: %w", err)
-	}
-	return cmd.ProcessState.ExitCode(), nil
-}
-
-// passSignals turns the first interrupt or SIGTERM into one SIGINT for the
-// group, and what comes after the grace (or a second signal) into SIGKILL.
-func passSignals(group int) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-signals:
-			_ = syscall.Kill(-group, syscall.SIGINT)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-signals:
-		case <-time.After(interruptGrace):
-		}
-		_ = syscall.Kill(-group, syscall.SIGKILL)
-	}()
-	return func() { signal.Stop(signals); cancel() }
 }
