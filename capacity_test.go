@@ -47,6 +47,8 @@ func TestCapacity(t *testing.T) {
 	outcomes := runTurns(ctx, t, session)
 	if ctx.Err() != nil {
 		t.Errorf("the run was ended: %v", context.Cause(ctx))
+	}
+	if ctx.Err() != nil || session.Halted() {
 		return
 	}
 	if len(session.Turns) > 1 {
@@ -103,6 +105,7 @@ func testCell(ctx context.Context, t *testing.T, session *suite.Session, turn su
 	if out == nil {
 		return nil
 	}
+	attributes(t, report.RunProperties(&out.Native, out.NativePath))
 	t.Run("evidence", func(t *testing.T) { testEvidence(t, out) })
 	t.Run("canaries", func(t *testing.T) { check(t, cell.CanaryVerdict(out)) })
 	t.Run("leak", func(t *testing.T) { testLeak(t, cell, out) })
@@ -182,6 +185,7 @@ func testThresholds(t *testing.T, cell *suite.Cell, out *suite.Outcome) {
 	t.Run("threshold", func(t *testing.T) {
 		for i, v := range gate.EvaluateRun(cell.Thresholds, &out.Native) {
 			t.Run(names[i], func(t *testing.T) {
+				attributes(t, report.ThresholdProperties(v))
 				check(t, suite.Verdict{Passed: v.Passed() && !out.Partial(), Message: v.Message})
 				if out.Partial() {
 					t.Error("no threshold passes on a partial run")
@@ -224,6 +228,7 @@ func testComparison(t *testing.T, c suite.Comparison) {
 	})
 	for _, m := range c.Compared {
 		t.Run(m.Metric, func(t *testing.T) {
+			attributes(t, report.ComparedProperties(m))
 			switch m.Status {
 			case gate.Pass:
 				t.Log(m.Message)
@@ -233,6 +238,13 @@ func testComparison(t *testing.T, c suite.Comparison) {
 				t.Error(m.Message)
 			}
 		})
+	}
+}
+
+// attributes puts what a job's page shows into the JUnit file.
+func attributes(t *testing.T, properties []report.Property) {
+	for _, p := range properties {
+		t.Attr(p.Key, p.Value)
 	}
 }
 

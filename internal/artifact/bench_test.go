@@ -3,11 +3,15 @@ package artifact
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"anvil-capacity/internal/contract"
+	"anvil-capacity/internal/record"
 )
 
 // largest is a run of the largest cell that the protocol allows, with times
@@ -70,25 +74,34 @@ func BenchmarkJournalAppend(b *testing.B) {
 	}
 }
 
-// tooSlow is ten times what the largest artifact needs on a small machine: the
-// test finds a writer or reader that has become quadratic, not a busy machine.
-const tooSlow = 10 * time.Second
-
-func TestLargestArtifactIsQuick(t *testing.T) {
+// The largest cell of the protocol goes through a file and stays valid. How long
+// that takes is for the benchmarks to say: a busy machine is no fault.
+func TestLargestArtifact(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("writes 20 MB")
+	if testing.Short() || raceEnabled {
+		t.Skip("15 MB on one goroutine: slow under the race detector and nothing for it to find")
 	}
-	run := largest()
-	started := time.Now()
-	n := Build(run)
-	built := time.Now()
+	n := Build(largest())
 	path := writeNative(t, "run.json", n)
-	written := time.Now()
 	back, err := ReadNative(path)
 	require.NoError(t, err)
-	read := time.Now()
 	require.Len(t, back.RequestTimings, MaxRequests)
-	t.Logf("10,000 rows: build %v, validate and write %v, read %v", built.Sub(started), written.Sub(built), read.Sub(written))
-	require.Less(t, read.Sub(started), tooSlow)
+	require.NoError(t, back.Validate())
+}
+
+// The largest file that this suite can write is one that it reads: every
+// request failed, each with the longest message in its longest escape, and with
+// as many foreign markers as the capture holds.
+func TestLargestFileIsBelowTheLimit(t *testing.T) {
+	t.Parallel()
+	r := fullRecord()
+	r.CanaryObserved = false
+	r.Failure.Message = strings.Repeat("\x01", record.MessageLimitChars)
+	markers := contract.CaptureLimitChars / len("ANVIL_REQ_0_00000 ")
+	r.Canary.Foreign = slices.Repeat([]string{"ANVIL_REQ_0_00000"}, markers)
+	r.Canary.LeakedFrom = slices.Repeat([]int{9999}, markers)
+	data, err := encode(map[string]any{"failures": []FailureRow{failureRowOf(&r)}})
+	require.NoError(t, err)
+	require.Greater(t, len(data), 6*record.MessageLimitChars)
+	require.Less(t, len(data)*MaxRequests, FileLimitBytes-1<<20)
 }

@@ -186,6 +186,7 @@ func (n *Native) fill(records []record.Record, wallMS float64) {
 	}
 	n.Completed, n.Failed = len(n.RequestTimings), len(n.Failures)
 	n.Harness.Leaks = LeaksOf(records)
+	n.Harness.Gaps = poolGaps(records)
 	n.ResponsesReceived = new(n.Completed + received)
 	n.fold(records, n.Requests, wallMS)
 }
@@ -221,4 +222,31 @@ func orNil[T comparable](v T) *T {
 		return nil
 	}
 	return &v
+}
+
+// poolGaps is nil where no completed request had two output events.
+func poolGaps(records []record.Record) *PooledGaps {
+	var pooled record.Gaps
+	var longest []float64
+	oneTokenAnEvent := true
+	for i := range records {
+		r := &records[i]
+		if !r.Completed() || r.Response.Gaps.Count == 0 {
+			continue
+		}
+		pooled.Merge(r.Response.Gaps)
+		longest = append(longest, r.Response.Gaps.MaxMS)
+		if r.Tokens.Output == nil || *r.Tokens.Output != r.Response.Gaps.Count+1 {
+			oneTokenAnEvent = false
+		}
+	}
+	if pooled.Count == 0 {
+		return nil
+	}
+	d := stats.Describe(longest)
+	p := &PooledGaps{InterChunk: *interChunkOf(pooled), Is: InterChunkLatency, LongestP50MS: d.P50, LongestP99MS: d.P99}
+	if oneTokenAnEvent {
+		p.Is = InterTokenLatency
+	}
+	return p
 }

@@ -27,6 +27,7 @@ func rowOf(r *record.Record) Row {
 		CachedTokens:            r.Tokens.Cached,
 		Response:                new(arrivalOf(&r.Response)),
 		Connection:              (*Connection)(r.Response.Connection),
+		Extras:                  extrasOf(r),
 	}
 	row.RequestCanary, row.CanaryObservation = splitCanary(r)
 	return row
@@ -49,6 +50,7 @@ func failureRowOf(r *record.Record) FailureRow {
 		ControlledOutput:      r.Words,
 		StartOffsetMS:         new(r.StartMS),
 		Connection:            (*Connection)(r.Response.Connection),
+		Extras:                extrasOf(r),
 	}
 	if r.Failure.Detail != "" {
 		row.FailureDetail = new(string(r.Failure.Detail))
@@ -144,6 +146,7 @@ func (row *Row) Record() record.Record {
 	r.Response.ContentChunks, r.Response.ReasoningChunks = orZero(row.ContentChunks), orZero(row.ReasoningChunks)
 	r.Response.TextTruncated = row.VisibleContentTruncated
 	r.Response.Connection = (*record.Connection)(row.Connection)
+	row.Extras.into(&r)
 	return r
 }
 
@@ -187,6 +190,7 @@ func (row *FailureRow) Record() record.Record {
 		m.into(&r)
 	}
 	r.Response.Connection = (*record.Connection)(row.Connection)
+	row.Extras.into(&r)
 	return r
 }
 

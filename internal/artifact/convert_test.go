@@ -38,6 +38,8 @@ func populate(v reflect.Value, next *int) {
 		v.SetFloat(float64(*next) + 0.1)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(*next))
+	case reflect.Uint16, reflect.Uint32:
+		v.SetUint(uint64(*next))
 	default:
 		panic("populate does not know " + v.Kind().String())
 	}

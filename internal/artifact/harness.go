@@ -48,8 +48,8 @@ type Harness struct {
 	TimingSuspect []string `json:"timing_suspect,omitempty"`
 	// Engine is the engine's own view, before and after; nil was not read.
 	Engine *Engine `json:"engine,omitempty"`
-	// Gaps is room for inter-chunk latencies.
-	Gaps json.RawMessage `json:"gaps,omitempty"`
+	// Gaps are the times between output events, of all completed requests.
+	Gaps *PooledGaps `json:"inter_chunk,omitempty"`
 }
 
 // Leak is an answer that carries the marker of another request of its run.

@@ -357,7 +357,7 @@ func TestFileLimitIsChecked(t *testing.T) {
 	require.NoError(t, f.Truncate(FileLimitBytes+1), "a sparse file: no disk is used")
 	require.NoError(t, f.Close())
 	_, err = ReadNative(path)
-	assert.ErrorContains(t, err, "want at most 268435456")
+	assert.ErrorContains(t, err, "want at most 536870912")
 }
 
 func TestScoutFrom(t *testing.T) {

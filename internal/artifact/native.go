@@ -106,6 +106,7 @@ type Row struct {
 	Response        *Arrival `json:"response,omitempty"`
 	// Connection is nil where the request had none.
 	Connection *Connection `json:"connection,omitempty"`
+	Extras
 }
 
 // Timings are the times and rates of PROTOCOL section 1, milliseconds and
@@ -140,6 +141,7 @@ type Arrival struct {
 // observed, as on a reused connection.
 type Connection struct {
 	Reused    bool     `json:"reused"`
+	Dialed    bool     `json:"dialed,omitempty"`
 	DNSMS     *float64 `json:"dns_ms,omitempty"`
 	ConnectMS *float64 `json:"connect_ms,omitempty"`
 	TLSMS     *float64 `json:"tls_ms,omitempty"`
@@ -170,6 +172,7 @@ type FailureRow struct {
 	CanaryObservation *contract.CanaryVerdict `json:"canary_observation,omitempty"`
 	StartOffsetMS     *float64                `json:"start_offset_ms,omitempty"`
 	Connection        *Connection             `json:"connection,omitempty"`
+	Extras
 }
 
 // ResponseMetadata is what is known of the answer of a failed request.

@@ -14,7 +14,7 @@ import (
 
 // FileLimitBytes bounds an artifact or journal that is read. 10,000 requests
 // that all failed with the longest messages stay below it.
-const FileLimitBytes = 256 << 20
+const FileLimitBytes = 512 << 20
 
 // Errors of reading, for errors.Is.
 var (

@@ -40,12 +40,12 @@ import (
 
 // Client talks to one server. It is safe for concurrent use.
 type Client struct {
-	opts      Options
-	transport *http.Transport
-	chat      openai.ChatCompletionService
-	models    openai.ModelService
-	secrets   secrets
-	readers   sync.Pool // of *reader
+	opts    Options
+	conns   *connections
+	chat    openai.ChatCompletionService
+	models  openai.ModelService
+	secrets secrets
+	readers sync.Pool // of *reader
 }
 
 // New makes a client and sends nothing.
@@ -55,8 +55,8 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	o.BaseURL = base.String()
-	c := &Client{opts: o, transport: newTransport(o), secrets: secretsOf(o)}
-	opts := requestOptions(o, httpClient(c.transport, hostHeader(o)))
+	c := &Client{opts: o, conns: newConnections(o), secrets: secretsOf(o)}
+	opts := requestOptions(o, httpClient(c.conns, hostHeader(o)))
 	c.chat = openai.NewChatCompletionService(opts...)
 	c.models = openai.NewModelService(opts...)
 	c.readers.New = func() any { return newReader(EventLimitBytes(o.Concurrency)) }
@@ -65,7 +65,7 @@ func New(o Options) (*Client, error) {
 
 // Close lets idle connections go. Requests in flight are not touched, and the
 // client can still be used.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() { c.conns.closeIdle() }
 
 // Observation is what one request looked like from here. Times are zero and
 // marked as not seen (Has...) where the event did not happen.
@@ -92,8 +92,6 @@ type Observation struct {
 	// Reads counts the reads of the body that gave bytes; EventReads those that
 	// completed an event, CrowdedReads those that completed several at once.
 	Reads, EventReads, CrowdedReads int
-	// Timings is llama.cpp's own account of the request, as JSON; nil for none.
-	Timings []byte
 }
 
 // Complete sends one request, whose body [Body] or a [Template] made, and reads

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -23,6 +24,12 @@ type exchange struct {
 	header time.Duration // t0 to the response header
 	err    error         // of the transport
 
+	// dialed is the connection that was made for this request before t0, and the
+	// two times how long that took; hasDialed hands it out once.
+	dialed                  net.Conn
+	dialTime, handshakeTime time.Duration
+	hasDialed               atomic.Bool
+
 	// The rest is written by goroutines of net/http, which may still dial for
 	// this request when another connection already serves it.
 	dnsStart, dnsDone         moment
@@ -39,7 +46,22 @@ func (c *Client) newExchange(ctx context.Context, body []byte) (*exchange, conte
 	ctx, cancel := context.WithCancelCause(withExchange(ctx, x))
 	x.dog.total, x.dog.stall, x.dog.header = c.opts.Timeout, c.opts.StallTimeout, c.opts.HeaderTimeout
 	x.dog.cancel = cancel
-	return x, ctx, func() { x.dog.stop(); cancel(context.Canceled) }
+	return x, ctx, func() {
+		x.dog.stop()
+		cancel(context.Canceled)
+		if conn := x.takeDialed(); conn != nil {
+			_ = conn.Close() // it was made and never used
+		}
+	}
+}
+
+// takeDialed hands out the connection that was made before t0, once; nil where
+// there is none.
+func (x *exchange) takeDialed() net.Conn {
+	if x == nil || !x.hasDialed.CompareAndSwap(true, false) {
+		return nil
+	}
+	return x.dialed
 }
 
 // begin starts the request's clock, just before the transport has it.
@@ -102,8 +124,14 @@ func (x *exchange) connection() *record.Connection {
 	if !x.gotConn.Load() {
 		return nil
 	}
-	c := &record.Connection{Reused: x.reused.Load()}
-	if !c.Reused {
+	c := &record.Connection{Reused: x.reused.Load(), Dialed: x.dialed != nil}
+	switch {
+	case c.Dialed:
+		c.ConnectMS = new(record.MS(x.dialTime))
+		if x.handshakeTime > 0 {
+			c.TLSMS = new(record.MS(x.handshakeTime))
+		}
+	case !c.Reused:
 		c.DNSMS = between(&x.dnsStart, &x.dnsDone)
 		c.ConnectMS = between(&x.connectStart, &x.connectDone)
 		c.TLSMS = between(&x.tlsStart, &x.tlsDone)

@@ -233,6 +233,9 @@ const WarmTimeout = 10 * time.Second
 // It gives the number of connections made or found, and the first error of
 // those that were not. Any status will do: it is the connection that counts.
 func (c *Client) Warm(ctx context.Context, n int) (connections int, err error) {
+	if c.conns.fresh.Load() {
+		return 0, nil // each request gets a connection of its own, before its clock starts
+	}
 	ctx, cancel := context.WithTimeout(ctx, WarmTimeout)
 	defer cancel()
 	var (

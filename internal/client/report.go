@@ -1,7 +1,7 @@
 package client
 
 import (
-	"bytes"
+	"encoding/json"
 
 	"anvil-capacity/internal/record"
 )
@@ -21,11 +21,16 @@ func (s *stream) report(obs *Observation, c *Client) {
 	obs.Text = s.text.Text()
 	obs.Tokens = s.tokens()
 	obs.Reads, obs.EventReads, obs.CrowdedReads = s.reads, s.eventReads, s.crowdedReads
-	obs.Timings = bytes.Clone(s.timings)
 
 	res := &obs.Response
 	res.ContentChunks, res.ReasoningChunks = s.contentChunks, s.reasoningChunks
 	res.Events = s.events
+	res.Gaps = s.gaps.Take()
+	if s.secondOutput.set {
+		res.SecondOutputMS = new(record.MS(s.secondOutput.at))
+	}
+	res.Reads, res.CrowdedReads = s.eventReads, s.crowdedReads
+	res.ServerTimings = serverTimings(s.timings)
 	for _, reason := range s.finishReasons {
 		res.FinishReasons = append(res.FinishReasons, c.safe(reason))
 	}
@@ -45,6 +50,19 @@ func (s *stream) tokens() record.Tokens {
 		Reasoning: s.usage.ReasoningTokens.Ptr(),
 		Cached:    s.usage.CachedTokens.Ptr(),
 	}
+}
+
+// serverTimings reads llama.cpp's account of a request; nil where there is none
+// or it is not what it should be.
+func serverTimings(raw []byte) *record.ServerTimings {
+	if len(raw) == 0 {
+		return nil
+	}
+	t := new(record.ServerTimings)
+	if json.Unmarshal(raw, t) != nil || t.OutputTokens <= 0 || t.PromptMS < 0 || t.OutputMS < 0 {
+		return nil
+	}
+	return t
 }
 
 // flags names the oddities, in no order.

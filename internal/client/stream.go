@@ -21,6 +21,7 @@ type reader struct {
 	parser  *sse.Parser
 	decoder chunk.Decoder
 	text    contract.Capture
+	gaps    record.GapHistogram
 }
 
 func newReader(eventLimit int) *reader {
@@ -31,6 +32,7 @@ func newReader(eventLimit int) *reader {
 func (r *reader) reset() {
 	r.parser.Reset()
 	r.text.Reset()
+	r.gaps.Reset()
 }
 
 // stream is what one response body says, read by read.
@@ -52,7 +54,7 @@ type stream struct {
 	events int
 
 	contentChunks, reasoningChunks, toolCallChunks int
-	firstOutput, firstText                         mark
+	firstOutput, secondOutput, firstText           mark
 	lastOutput, finished, done, ended              mark
 
 	finishReasons []string
@@ -213,6 +215,10 @@ const timingsBytes = 4 << 10
 // output counts generated text.
 func (s *stream) output(c *chunk.Chunk, at time.Duration) {
 	s.outputs++
+	if s.firstOutput.set {
+		s.gaps.Add(at - s.lastOutput.at)
+		s.secondOutput.unless(at)
+	}
 	s.firstOutput.unless(at)
 	s.lastOutput.to(at)
 	s.dog.last.Store(int64(at))

@@ -129,12 +129,12 @@ func TestUsage(t *testing.T) {
 // TestTimingsAreKept keeps llama.cpp's own account, the last one.
 func TestTimingsAreKept(t *testing.T) {
 	timed := func(n int) string {
-		return fmt.Sprintf(`data: {"choices":[],"timings":{"predicted_n":%d}}`+"\n\n", n)
+		return fmt.Sprintf(`data: {"choices":[],"timings":{"predicted_n":%d,"predicted_ms":1.5,"prompt_n":7,"prompt_ms":0.25}}`+"\n\n", n)
 	}
 	obs := complete(t, []byte(okHead+say("a")+timed(1)+timed(2)+finishes("stop")+saysDone))
-	assert.JSONEq(t, `{"predicted_n":2}`, string(obs.Timings))
+	assert.Equal(t, &record.ServerTimings{OutputTokens: 2, OutputMS: 1.5, PromptTokens: 7, PromptMS: 0.25}, obs.Response.ServerTimings)
 	assert.Equal(t, 1, obs.Response.ContentChunks, "WIRE 14: it is not output")
-	assert.Nil(t, complete(t, []byte(okHead+say("a")+saysDone)).Timings)
+	assert.Nil(t, complete(t, []byte(okHead+say("a")+saysDone)).Response.ServerTimings)
 }
 
 // TestEncodings decodes what was not asked for (WIRE 22).

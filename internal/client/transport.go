@@ -65,7 +65,7 @@ func requestOptions(o Options, hc *http.Client) []option.RequestOption {
 
 // httpClient wraps a transport for openai-go. A redirect is an answer and is
 // not followed: the key is for one host, and Go would turn the POST into a GET.
-func httpClient(tr http.RoundTripper, host string) *http.Client {
+func httpClient(tr *connections, host string) *http.Client {
 	return &http.Client{
 		Transport:     sender{next: tr, host: host},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -75,7 +75,7 @@ func httpClient(tr http.RoundTripper, host string) *http.Client {
 // sender is the last stop before the transport: it makes a request what it is
 // to be on the wire, starts its clock, and keeps the response for itself.
 type sender struct {
-	next http.RoundTripper
+	next *connections
 	host string // of a Host header; "" for the base URL's
 }
 
@@ -89,6 +89,7 @@ func (s sender) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		_ = req.Body.Close() // a buffer of openai-go's; out has its own
 	}
+	s.next.prepare(out)
 	x.begin()
 	res, err := s.next.RoundTrip(out)
 	x.answered(res, err)

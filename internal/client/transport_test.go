@@ -58,7 +58,7 @@ func TestEnvironmentIsNotRead(t *testing.T) {
 	for _, key := range []config.Secret{"", "sk-mine"} {
 		// A host that is not on loopback, since net/http never proxies loopback.
 		c, s := scripted(t, func(o *Options) { o.APIKey = key })
-		assert.Nil(t, c.transport.Proxy, "net/http reads the proxy variables once a process, so a look at the wire could be too late")
+		assert.Nil(t, c.conns.pool.Proxy, "net/http reads the proxy variables once a process, so a look at the wire could be too late")
 		s.answer(true, okResponse)
 		require.Nil(t, c.Complete(t.Context(), testBody).Failure)
 		s.answer(true, response("200 OK", "application/json", "", []byte(`{"data":[]}`)))

@@ -33,17 +33,25 @@ func add[T []byte | string](c *Capture, piece T) {
 		return // any byte more is a character more
 	}
 	c.buf = append(c.buf, piece[:min(len(piece), captureLimitBytes-len(c.buf))]...)
-	for c.decoded < len(c.buf) && c.chars < CaptureLimitChars {
+	c.count()
+}
+
+// count takes the bytes that have arrived into chars, as far as they are whole.
+// It runs on every event, hence the local copies.
+func (c *Capture) count() {
+	buf, at, chars := c.buf, c.decoded, c.chars
+	for at < len(buf) && chars < CaptureLimitChars {
 		size := 1
-		if c.buf[c.decoded] >= utf8.RuneSelf {
-			if !utf8.FullRune(c.buf[c.decoded:]) {
-				return
+		if buf[at] >= utf8.RuneSelf {
+			if !utf8.FullRune(buf[at:]) {
+				break
 			}
-			_, size = utf8.DecodeRune(c.buf[c.decoded:])
+			_, size = utf8.DecodeRune(buf[at:])
 		}
-		c.chars++
-		c.decoded += size
+		at += size
+		chars++
 	}
+	c.decoded, c.chars = at, chars
 }
 
 // Complete says that the text so far is no longer than the limit, so that Text

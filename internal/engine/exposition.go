@@ -374,7 +374,7 @@ func (f *family) parse(report *faults) bool {
 		parsed, bad := parseLines(f, lines)
 		if bad == nil {
 			f.series = seriesOf(parsed, f.kind, f.name, report)
-			return true
+			return len(f.series) > 0
 		}
 		report.add("%s: %s", f.name, bad.Msg)
 		at := bad.Line - 1 - f.headLines()

@@ -138,6 +138,7 @@ func newRun(ctx context.Context, o Options) *run {
 // before the first clock starts, so that the first wave leaves together.
 func (r *run) work() {
 	first := true
+	var freed time.Time // when this worker's slot became free
 	for {
 		index := int(r.next.Add(1)) - 1
 		if index >= r.Plan.Len() {
@@ -153,21 +154,31 @@ func (r *run) work() {
 			r.cut()
 			return
 		}
-		r.one(index, body, err)
+		freed = r.one(index, body, err, freed)
 	}
 }
 
-// one runs a single request to its record.
-func (r *run) one(index int, body []byte, bodyErr error) {
+// one runs a single request to its record. freed is when its slot became free,
+// zero for a worker's first; it returns when the slot is free again.
+func (r *run) one(index int, body []byte, bodyErr error, freed time.Time) time.Time {
 	defer r.rescue(index)
+	var seen client.Observation
 	if bodyErr != nil {
 		now := time.Now()
-		r.store(index, client.Observation{Start: now, End: now, Failure: &record.Failure{
+		seen = client.Observation{Start: now, End: now, Failure: &record.Failure{
 			Class: record.RunnerError, ErrorType: fmt.Sprintf("%T", bodyErr), Message: bodyErr.Error(),
-		}})
-		return
+		}}
+	} else {
+		seen = r.complete(body)
 	}
-	r.store(index, r.complete(body))
+	rec := r.Policy.judge(r.Plan, index, seen)
+	rec.FirstWave = freed.IsZero()
+	if !rec.FirstWave {
+		rec.DispatchLagMS = new(record.MS(seen.Start.Sub(freed)))
+	}
+	end := endOf(seen)
+	r.keep(rec, seen.Start, end)
+	return end
 }
 
 func (r *run) complete(body []byte) client.Observation {
@@ -176,11 +187,7 @@ func (r *run) complete(body []byte) client.Observation {
 	return r.Client.Complete(r.ctx, body)
 }
 
-// store judges what was seen and keeps the record.
-func (r *run) store(index int, seen client.Observation) {
-	r.keep(r.Policy.judge(r.Plan, index, seen), seen.Start, endOf(seen))
-}
-
+// keep puts the record of a request where it belongs.
 func (r *run) keep(rec record.Record, start, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // PanicError is a panic of this suite while it handled one request. It ends the
 // run: Result.Cause.
 type PanicError struct {
-	// RequestIndex is the request that was being handled.
+	// RequestIndex is the request that was being handled, -1 for none.
 	RequestIndex int
 	// Text is what was panicked with, without secrets.
 	Text string
@@ -21,7 +21,11 @@ type PanicError struct {
 
 // Error tells it in one line, without the stack.
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("a panic in the suite, a fault of its own, while it handled request %d: %s", e.RequestIndex, e.Text)
+	where := ""
+	if e.RequestIndex >= 0 {
+		where = fmt.Sprintf(", while it handled request %d", e.RequestIndex)
+	}
+	return "a panic in the suite, a fault of its own" + where + ": " + e.Text
 }
 
 // newPanicError is called where the panic is recovered: the stack is still that

@@ -19,6 +19,8 @@ import (
 type Server interface {
 	Models(ctx context.Context) ([]client.Model, error)
 	Complete(ctx context.Context, body []byte) client.Observation
+	// Settle says, after an answer, whether the server closes connections behind it.
+	Settle(ctx context.Context) (fresh bool)
 }
 
 // Options say what to check.
@@ -74,6 +76,9 @@ func Check(ctx context.Context, o Options) (Report, error) {
 	}
 	if err := answer(ctx, o, &r); err != nil {
 		return r, err
+	}
+	if o.Server.Settle(ctx) {
+		r.note("the server closes each connection after its answer: every request gets a fresh one, made before its clock starts")
 	}
 	return r, nil
 }

@@ -37,6 +37,13 @@ type Record struct {
 	// CanaryFailed and WordsFailed.
 	ResponseReceived bool
 
+	// DispatchLagMS is how long the slot was free before t0: from the end of the
+	// request that held it to this one's start. Nil for a worker's first request.
+	DispatchLagMS *float64
+	// FirstWave marks the requests that all workers start at once: their lock-step
+	// start is not the steady state of a closed loop.
+	FirstWave bool
+
 	Timing   Timing
 	Tokens   Tokens
 	Response Response
@@ -124,6 +131,16 @@ type Response struct {
 	DoneObserved     bool
 	// TextTruncated says that the visible text was longer than the capture.
 	TextTruncated bool
+	// SecondOutputMS is t0 to the second output event; nil where there was none.
+	SecondOutputMS *float64
+	// Gaps are the times between output events.
+	Gaps Gaps
+	// Reads counts the reads of the body that completed an event, and CrowdedReads
+	// those of them that completed several.
+	Reads, CrowdedReads int
+	// ServerTimings is what the server says of its own time; nil where it says
+	// nothing, which is usual: llama.cpp does.
+	ServerTimings *ServerTimings
 	// Flags name oddities that are not failures: FlagMissingFinishReason and
 	// its sisters. Sorted, distinct.
 	Flags []string
@@ -138,11 +155,25 @@ type Connection struct {
 	// Reused says that the connection came from the pool and had served a
 	// request before.
 	Reused bool
+	// Dialed says that the connection was made for this request before t0, as is
+	// done for servers that close each one after its answer.
+	Dialed bool
 	// DNSMS, ConnectMS and TLSMS are the durations of the name lookup, of the
 	// TCP connect and of the TLS handshake.
 	DNSMS, ConnectMS, TLSMS *float64
 	// HeaderMS is t0 to the response header.
 	HeaderMS *float64
+}
+
+// ServerTimings are a server's own timings of a request, as llama.cpp sends them
+// with its last event. They hold no queueing.
+type ServerTimings struct {
+	// PromptTokens were processed in PromptMS; cached ones are not among them.
+	PromptTokens int     `json:"prompt_n"`
+	PromptMS     float64 `json:"prompt_ms"`
+	// OutputTokens were made in OutputMS, which begins with the first of them.
+	OutputTokens int     `json:"predicted_n"`
+	OutputMS     float64 `json:"predicted_ms"`
 }
 
 // TPOTMS is generation / (output tokens - 1): nil when the tokens are not from

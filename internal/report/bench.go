@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -291,16 +290,15 @@ func runValues(o BenchOptions, n *artifact.Native) []benchPair {
 	return values
 }
 
-// wholeWithin is how far a clock reading in milliseconds, times a million, can be
-// from the whole number of nanoseconds that it was: rounding twice, below an hour.
-const wholeWithin = 1e-3
-
-// nanoseconds writes milliseconds in nanoseconds: a clock reading as the whole
-// number it was, a quotient with every digit.
+// nanoseconds writes milliseconds in nanoseconds by moving the point: a clock
+// reading comes out as the whole number that it was, and no digit is made up by
+// a multiplication.
 func nanoseconds(ms float64) string {
-	ns := ms * 1e6
-	if whole := math.Round(ns); math.Abs(ns-whole) < wholeWithin {
-		ns = whole
+	digits, exponent, _ := strings.Cut(strconv.FormatFloat(ms, 'e', -1, 64), "e")
+	power, err := strconv.Atoi(exponent)
+	if err != nil {
+		return strconv.FormatFloat(ms, 'f', -1, 64) // not a finite number; artifacts hold none
 	}
+	ns, _ := strconv.ParseFloat(fmt.Sprintf("%se%d", digits, power+6), 64)
 	return strconv.FormatFloat(ns, 'f', -1, 64)
 }

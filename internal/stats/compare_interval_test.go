@@ -132,7 +132,9 @@ func TestIntervalCoverageBehindAQueue(t *testing.T) {
 		// A few per cent over nominal is what ten blocks leave.
 		assert.Greater(t, excess(missed, trials, 0.07), implausible, "%s: missed %d of %d", s, missed, trials)
 	}
-	assert.Less(t, excess(naive, trials, 0.07), implausible, "taking requests as independent missed only %d of %d", naive, trials)
+	if fullCalibration() {
+		assert.Less(t, excess(naive, trials, 0.07), implausible, "taking requests as independent missed only %d of %d", naive, trials)
+	}
 }
 
 func TestIntervalOfRuns(t *testing.T) {

@@ -30,7 +30,8 @@ func (c *Comparison) spreadOfSingleRuns(o Options) (Spread, string) {
 	}
 	s := o.Spread.alone()
 	if s != *o.Spread {
-		c.warn("a spread from %v degree of freedom can widen the default and not narrow it: want %d identical runs", o.Spread.DF, TrustedRuns)
+		c.warn("a spread of %s from %v degrees of freedom can widen the default and not narrow it: want %d identical runs that differ",
+			percent(o.Spread.CV), o.Spread.DF, TrustedRuns)
 	}
 	return s, "as given"
 }

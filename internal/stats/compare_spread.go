@@ -102,9 +102,10 @@ func (s Spread) Unflagged(confidence float64, baselineRuns, candidateRuns int) f
 // alone is what to take for single runs, where nothing else shows the spread. An
 // estimate from two runs is mostly luck: its t quantile is 12.7, and identical
 // runs that happened to agree would still be trusted too far in the mean. So it
-// only widens what is taken without it.
+// only widens what is taken without it. So does an estimate of exactly 0: runs
+// that agree to the last bit are copies or made of constants.
 func (s Spread) alone() Spread {
-	if s.DF == 0 || s.DF >= TrustedRuns-1 {
+	if s.DF == 0 || s.DF >= TrustedRuns-1 && s.CV > 0 {
 		return s
 	}
 	return Spread{CV: max(s.CV, DefaultSpread().CV)}

@@ -54,6 +54,8 @@ func TestSpreadUnflagged(t *testing.T) {
 	assert.InDelta(t, math.Expm1(2.776445*0.02*math.Sqrt2), Spread{CV: 0.02, DF: 4}.Unflagged(0.95, 1, 1), 1e-6, "t(0.975; 4)")
 	assert.InDelta(t, math.Expm1(1.959964*0.02*math.Sqrt(2.0/3)), Spread{CV: 0.02, DF: 4}.Unflagged(0.95, 3, 3), 1e-6, "a floor: normal")
 	assert.InDelta(t, math.Expm1(1.959964*0.02*math.Sqrt(1+1.0/5)), Spread{CV: 0.02}.Unflagged(0.95, 1, 5), 1e-6)
+	assert.InDelta(t, UnflaggedByDefault, Spread{CV: 0, DF: 4}.Unflagged(0.95, 1, 1), 1e-12, "five copies of a run are no five runs")
+	assert.InDelta(t, 0, Spread{CV: 0}.Unflagged(0.95, 1, 1), 1e-12, "unless it is known")
 	for name, x := range map[string]float64{
 		"no baseline": DefaultSpread().Unflagged(0.95, 0, 1), "no candidate": DefaultSpread().Unflagged(0.95, 1, 0),
 		"confidence": DefaultSpread().Unflagged(95, 1, 1), "spread": Spread{CV: -1}.Unflagged(0.95, 1, 1),

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
+	"syscall"
 	"time"
 
 	"anvil-capacity/internal/artifact"
+	"anvil-capacity/internal/load"
 	"anvil-capacity/internal/record"
 )
 
@@ -91,7 +92,7 @@ func (k *keeper) missing() error {
 	switch {
 	case err == nil && !os.SameFile(k.made, now):
 		return fmt.Errorf("the journal %q has been replaced", k.paths.Journal)
-	case errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // ENOTDIR: a file in the folder's place
 		return fmt.Errorf("the journal %q is gone (%s)", k.paths.Journal, artifact.DirVariable)
 	}
 	return nil
@@ -173,35 +174,36 @@ func (k *keeper) leave() error {
 		fmt.Errorf("the rows are kept in %q: the next run there makes a partial artifact of them, and so does go run ./scripts/evidence recover", k.paths.Journal))
 }
 
-// rescue, deferred, keeps the rows of a run in which the suite itself panicked:
-// the journal becomes a partial artifact, and the panic goes on, without secrets.
-func (k *keeper) rescue() {
-	value := recover()
-	if value == nil {
-		return
-	}
-	stack := debug.Stack()
-	text := k.redact(fmt.Sprint(value))
-	panic(fmt.Sprintf("%s\n%s\n%s", text, k.salvage("a panic in the suite, a fault of its own: "+text), k.redact(string(stack))))
-}
-
-// salvage makes a partial artifact of the journal and says what came of it. It
-// does not panic: what it could not do, the next run can.
-func (k *keeper) salvage(reason string) (note string) {
+// salvage keeps the rows of a run in which the suite itself panicked: the journal
+// becomes a partial artifact, from what is on the disk and not from memory that
+// may be broken. What it cannot do, the next run can.
+func (k *keeper) salvage(value any, stack []byte) (out *Outcome, err error) {
+	fault := &load.PanicError{RequestIndex: -1, Text: k.redact(fmt.Sprint(value)), Stack: k.redact(string(stack))}
 	defer func() {
 		if recover() != nil {
-			note = fmt.Sprintf("the rows are kept in %q", k.paths.Journal)
+			out, err = nil, fmt.Errorf("%s; the rows are kept in %q", describeCause(fault), k.paths.Journal)
 		}
 	}()
 	k.room.release()
-	if err := k.journal.Close(); err != nil {
-		return err.Error()
-	}
-	recovered, err := recoverJournal(k.paths.Journal, reason)
+	recovered, err := k.recovered(fault.Error())
 	if err != nil {
-		return err.Error()
+		return nil, fmt.Errorf("%s; keeping its rows: %w", describeCause(fault), err)
 	}
-	return recovered.String()
+	native, err := artifact.ReadPartial(recovered.Artifact)
+	if err != nil {
+		return nil, fmt.Errorf("%s; reading its rows: %w", describeCause(fault), err)
+	}
+	return &Outcome{
+		Result: load.Result{Records: native.Records(), Planned: native.Requests, Cause: fault},
+		Native: native, NativePath: recovered.Artifact, Cause: fault,
+	}, nil
+}
+
+func (k *keeper) recovered(reason string) (Recovered, error) {
+	if err := k.journal.Close(); err != nil {
+		return Recovered{}, err
+	}
+	return recoverJournal(k.paths.Journal, reason)
 }
 
 // drop takes back a journal of which nothing came.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"anvil-capacity/internal/artifact"
@@ -49,9 +50,12 @@ func (c *Cell) Run(ctx context.Context, progress func(load.Progress)) (*Outcome,
 	return c.drive(ctx, c.turn.Seed, c.Requests, "", progress)
 }
 
+// errSuitePanicked keeps further cells from starting after a panic.
+var errSuitePanicked = errors.New("the suite panicked")
+
 // drive runs one plan and leaves its evidence. An error means that nothing was
 // sent; what goes wrong with the evidence afterwards stands in the Outcome.
-func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, progress func(load.Progress)) (*Outcome, error) {
+func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, progress func(load.Progress)) (out *Outcome, err error) {
 	plan, err := c.plan(seed, requests)
 	if err != nil {
 		return nil, err
@@ -69,7 +73,12 @@ func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, pro
 		c.session.halt(err)
 		return nil, err
 	}
-	defer k.rescue()
+	defer func() {
+		if value := recover(); value != nil {
+			out, err = k.salvage(value, debug.Stack())
+			c.session.halt(errSuitePanicked)
+		}
+	}()
 	ctx, stop := k.watch(ctx)
 	defer stop()
 	if c.endpoint.embedded != nil {
@@ -88,7 +97,7 @@ func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, pro
 	}
 	facts.Client = usage.Stop()
 	facts.SelfCheck = c.ownError(result)
-	out := outcome(facts, result)
+	out = outcome(facts, result)
 	out.Native.Harness.TimingSuspect = suspect(&out.Native, result.Records)
 	k.keep(out)
 	c.session.halt(errors.Join(out.Cause, out.EvidenceErr))

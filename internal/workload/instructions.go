@@ -7,13 +7,13 @@ import (
 
 // The task stands at the end of a prompt, because models follow what they read
 // last. It has two lengths: the full one wherever the prompt has room for it
-// (40 to 150 nominal tokens), else the compact one, which fits a prompt of 32
+// (40 to 220 nominal tokens), else the compact one, which fits a prompt of 32
 // tokens for seeds of up to 14 digits.
 //
 // The full task says the wanted answer twice, in words and as the line itself.
 // Shown the line, a model of 135 million parameters begins its answer with its
-// own marker behind 1,700 tokens of filler; told only in words, it goes on with
-// the filler (tried on SmolLM2-135M-Instruct, which cannot count either way).
+// own marker behind 1,700 tokens of filler; told the same without the line, it
+// goes on with the filler (SmolLM2-135M-Instruct, which cannot count either way).
 // Past lineWordsMax words the line would outgrow the task, and the beginning of
 // it stands there.
 //

@@ -18,10 +18,11 @@ func main() { os.Exit(run(os.Stdout, os.Stderr, os.Args[1:])) }
 
 // options are the flags of scripts/gate.
 type options struct {
-	junit   string
-	pattern string
-	format  string
-	pkg     string
+	junit    string
+	markdown string // "" for none
+	pattern  string
+	format   string
+	pkg      string
 }
 
 func run(stdout, stderr io.Writer, args []string) int {
@@ -42,12 +43,18 @@ func run(stdout, stderr io.Writer, args []string) int {
 		fmt.Fprintf(stderr, "gate: making the folder of the JUnit file: %v\n", err)
 		return exitHarness
 	}
+	if err := o.startSummary(); err != nil {
+		fmt.Fprintln(stderr, "gate:", err)
+		return exitHarness
+	}
 	status, err := runTests(stdout, stderr, o)
 	if err != nil {
+		o.writeSummary(stderr, verdict{Exit: exitHarness, Note: err.Error()})
 		fmt.Fprintln(stderr, "gate:", err)
 		return exitHarness
 	}
 	verdict := judge(o.junit, status)
+	o.writeSummary(stderr, verdict)
 	fmt.Fprintln(stdout, verdict)
 	return verdict.Exit
 }
@@ -57,6 +64,7 @@ func parseFlags(stderr io.Writer, args []string) (options, error) {
 	fs := flag.NewFlagSet("scripts/gate", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.junit, "junit", "artifacts/junit.xml", "where to write the JUnit `file`")
+	fs.StringVar(&o.markdown, "markdown", "", "where to write the page of the run, a `file`; $GITHUB_STEP_SUMMARY gets it in any case")
 	fs.StringVar(&o.pattern, "run", "^TestCapacity$", "which tests to run, a go test -run `pattern`")
 	fs.StringVar(&o.format, "format", "standard-verbose", "gotestsum output `format`")
 	fs.StringVar(&o.pkg, "package", ".", "the `package` of the suite")
