@@ -225,6 +225,9 @@ func testComparison(t *testing.T, c suite.Comparison) {
 		if c.Refusal != "" {
 			t.Fatal(c.Refusal)
 		}
+		for _, note := range c.Notes {
+			t.Log(note)
+		}
 	})
 	for _, m := range c.Compared {
 		t.Run(m.Metric, func(t *testing.T) {

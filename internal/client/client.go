@@ -92,6 +92,10 @@ type Observation struct {
 	// Reads counts the reads of the body that gave bytes; EventReads those that
 	// completed an event, CrowdedReads those that completed several at once.
 	Reads, EventReads, CrowdedReads int
+
+	// Arrivals are the times from Start to each output event, as TTFO is to the
+	// first; nil without Options.KeepArrivals.
+	Arrivals []time.Duration
 }
 
 // Complete sends one request, whose body [Body] or a [Template] made, and reads
@@ -154,7 +158,7 @@ func (c *Client) observeStream(ctx, limited context.Context, x *exchange) Observ
 	r := c.readers.Get().(*reader)
 	r.reset()
 	defer c.readers.Put(r)
-	s := &stream{reader: r, dog: &x.dog, t0: x.t0, labelled: isEventStream(x.res), safe: c.safe}
+	s := &stream{reader: r, dog: &x.dog, t0: x.t0, labelled: isEventStream(x.res), safe: c.safe, keepArrivals: c.opts.KeepArrivals}
 	x.dog.enter(awaitOutput, x.header)
 	body, encoded := content(x.res)
 	err := s.read(body)

@@ -100,6 +100,9 @@ type Options struct {
 	// since a header is not output.
 	HeaderTimeout time.Duration
 
+	// KeepArrivals fills Observation.Arrivals, 8 bytes an output event.
+	KeepArrivals bool
+
 	// DialContext makes connections; nil is the network. For tests.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }

@@ -48,6 +48,9 @@ type stream struct {
 	// before that is cut.
 	safe func(text string) string
 	lost stray // JSON without event framing
+	// keepArrivals fills arrivals, the times of all output events.
+	keepArrivals bool
+	arrivals     []time.Duration
 
 	bytes  int64
 	reads  int
@@ -222,6 +225,9 @@ func (s *stream) output(c *chunk.Chunk, at time.Duration) {
 	s.firstOutput.unless(at)
 	s.lastOutput.to(at)
 	s.dog.last.Store(int64(at))
+	if s.keepArrivals {
+		s.arrivals = append(s.arrivals, at)
+	}
 	if len(c.Reasoning) > 0 {
 		s.reasoningChunks++
 	}

@@ -8,7 +8,7 @@ import (
 
 // MismatchLimit is how far the engine's count of a cell may lie from the
 // client's, as a share of the client's, before it is a finding.
-const MismatchLimit = 0.011
+const MismatchLimit = 0.01
 
 // Verdict is what a comparison comes to.
 type Verdict string

@@ -339,6 +339,20 @@ func SpreadsOf(regressions []config.Regression, arms ...[]Run) map[string]stats.
 	return spreads
 }
 
+// DescribeSpreads says, a line a metric, how much identical runs differ here, and
+// which change a comparison of as many runs must therefore not flag. arms are
+// taken as runs of one build.
+func DescribeSpreads(regressions []config.Regression, confidence float64, arms ...[]Run) []string {
+	spreads := SpreadsOf(regressions, slices.Concat(arms...))
+	lines := make([]string, 0, len(spreads))
+	for _, key := range slices.Sorted(maps.Keys(spreads)) {
+		s := spreads[key]
+		lines = append(lines, fmt.Sprintf("%s: identical runs differ by %s (coefficient of variation); a gate must not flag less than %s between arms of %d and %d runs",
+			key, percent(s.CV), percent(s.Unflagged(confidence, len(arms[0]), len(arms[len(arms)-1]))), len(arms[0]), len(arms[len(arms)-1])))
+	}
+	return lines
+}
+
 // comparedMetrics names the metrics that a comparison looks at.
 func comparedMetrics(regressions []config.Regression) []string {
 	if len(regressions) == 0 {

@@ -12,7 +12,9 @@ import (
 // Comparison is what a cell is held against: an earlier build, or itself.
 type Comparison struct {
 	// Refusal says why nothing is compared, "" for nothing against it.
-	Refusal  string
+	Refusal string
+	// Notes are lines for people: what identical runs showed of their spread.
+	Notes    []string
 	Compared []gate.Compared
 }
 
@@ -36,11 +38,16 @@ func (s *Session) AgainstBaseline(cell config.Cell, outcomes Outcomes) Compariso
 // AgainstItself compares the two arms of a cell, which are one build: what
 // differs is chance.
 func (s *Session) AgainstItself(cell config.Cell, outcomes Outcomes) Comparison {
-	return s.compare(gate.Baseline{
+	b := gate.Baseline{
 		Earlier: runsOf(outcomes.arm(cell.Name, ArmA)), Cell: runsOf(outcomes.arm(cell.Name, ArmB)),
 		Allow:      []string{"context_seed"}, // the arms have seeds of their own, or the second would find a warm cache
 		Confidence: s.Settings.Confidence,
-	})
+	}
+	c := s.compare(b)
+	if c.Refusal == "" {
+		c.Notes = gate.DescribeSpreads(s.Settings.MaxRegression, s.Settings.Confidence, b.Earlier, b.Cell)
+	}
+	return c
 }
 
 func (s *Session) compare(b gate.Baseline) Comparison {

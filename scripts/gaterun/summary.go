@@ -47,7 +47,8 @@ func (o options) writeSummary(stderr io.Writer, v verdict) {
 		err = errors.Join(err, os.WriteFile(o.markdown, page.Bytes(), 0o644))
 	}
 	if file := os.Getenv(stepSummary); file != "" {
-		err = errors.Join(err, appendTo(file, page.Bytes()))
+		// What an earlier command left there may lack its last line end.
+		err = errors.Join(err, appendTo(file, append([]byte("\n"), page.Bytes()...)))
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "gate: writing the page of the run:", err)
