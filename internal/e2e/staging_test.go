@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"context"
 	"math"
 	"os"
+	"os/exec"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,6 +33,20 @@ func live(url string, more ...string) []string {
 	}, more...)
 }
 
+// liveLimit bounds a run against a real model, which can be slow on a busy machine.
+const liveLimit = 10 * time.Minute
+
+// runLive is runSuite with time for a real model.
+func runLive(t *testing.T, vars ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), liveLimit)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, binary, "-test.run=^TestCapacity$", "-test.v", "-test.timeout=0")
+	cmd.Dir = suiteDir(t)
+	cmd.Env = environment(vars)
+	return finish(t, cmd, cmd.Dir)
+}
+
 // How far our clock may lie from llama.cpp's own. Its prompt_ms begins when a
 // slot takes the request up, which is when it sends the response header, and ends
 // at the first token; predicted_ms runs from there to the last. Ours add the way
@@ -43,7 +60,7 @@ const (
 // TestStagingServer measures a real model server and holds the numbers, request
 // by request, to those that the server reports about itself.
 func TestStagingServer(t *testing.T) {
-	got := runSuite(t, live(stagingURL(t))...)
+	got := runLive(t, live(stagingURL(t))...)
 	require.Zero(t, got.exit, got.output)
 	n := one(t, got)
 	assert.Equal(t, 20, n.Completed)
@@ -86,7 +103,7 @@ func assertAgree(t *testing.T, what string, all []disagreement) {
 // TestStagingServerCannotCount holds the same model to what it cannot do: the
 // run fails, and its evidence is all there.
 func TestStagingServerCannotCount(t *testing.T) {
-	got := runSuite(t, live(stagingURL(t), "CONTROLLED_OUTPUT=strict", "REQUESTS=4", "THRESHOLDS=throughput_tok_s>=0.001")...)
+	got := runLive(t, live(stagingURL(t), "CONTROLLED_OUTPUT=strict", "REQUESTS=4", "THRESHOLDS=throughput_tok_s>=0.001")...)
 	assert.NotZero(t, got.exit)
 	assert.Contains(t, got.output, "--- FAIL: TestCapacity/c2-ctx128-w16/words")
 	assert.Contains(t, got.output, "--- FAIL: TestCapacity/c2-ctx128-w16/threshold/throughput_tok_s")

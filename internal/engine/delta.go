@@ -117,10 +117,10 @@ func pairOf(role Role, s *Snapshot) []*reading {
 // newest. Of a pair, one whose other half is there goes before.
 func choose(before, after, pairBefore, pairAfter []*reading) (was, is *reading) {
 	usable := func(i int, paired bool) bool {
-		if after[i] == nil || before != nil && firstReading(before) != nil && before[i] == nil {
+		if !after[i].exposed() || firstReading(before) != nil && !before[i].exposed() {
 			return false
 		}
-		return !paired || pairAfter[i] != nil && (firstReading(pairBefore) == nil || pairBefore[i] != nil)
+		return !paired || pairAfter[i].exposed() && (firstReading(pairBefore) == nil || pairBefore[i].exposed())
 	}
 	for _, paired := range []bool{true, false} {
 		if paired && pairAfter == nil {
@@ -128,10 +128,7 @@ func choose(before, after, pairBefore, pairAfter []*reading) (was, is *reading) 
 		}
 		for i := range after {
 			if usable(i, paired) {
-				if before != nil {
-					was = before[i]
-				}
-				return was, after[i]
+				return before[i], after[i]
 			}
 		}
 	}

@@ -248,11 +248,7 @@ func (c *collector) line(line []byte) error {
 	if f == nil {
 		return nil
 	}
-	base := strings.TrimSuffix(string(name), f.suffix)
-	fam := c.family(f.key, base, f.kind)
-	if fam.name != base {
-		return nil // a second spelling of the same metric would count it twice
-	}
+	fam := c.family(f.key, strings.TrimSuffix(string(name), f.suffix), f.kind)
 	if c.samples--; c.samples < 0 {
 		return errTooMany
 	}
@@ -412,6 +408,8 @@ func parseLines(f *family, lines [][]byte) (*dto.MetricFamily, *expfmt.ParseErro
 	case err != nil:
 		return nil, &expfmt.ParseError{Msg: err.Error()}
 	}
+	// Lines under a second spelling (vLLM once had two) came out as a family of
+	// their own: adding them would count the metric twice.
 	return families[f.name], nil
 }
 

@@ -60,6 +60,19 @@ var versionSegment = regexp.MustCompile(`/v[0-9]+$`)
 // A base URL that does not parse gives "".
 func DefaultURL(baseURL string) string { return beside(baseURL, "/metrics") }
 
+// Target turns the value of CAPACITY_METRICS_URL into Options.URL and
+// Options.Implied: "" is the default place, "off" is none, anything else is the
+// address itself.
+func Target(setting, baseURL string) (address string, implied bool) {
+	switch setting {
+	case "":
+		return DefaultURL(baseURL), true
+	case config.MetricsOff:
+		return "", false
+	}
+	return setting, false
+}
+
 // prometheusPath is where trtllm-serve has its Prometheus text; its /metrics is
 // JSON.
 const prometheusPath = "/prometheus/metrics"

@@ -61,6 +61,21 @@ func TestDefaultURL(t *testing.T) {
 	}
 }
 
+func TestTarget(t *testing.T) {
+	for setting, want := range map[string]struct {
+		address string
+		implied bool
+	}{
+		"":                   {"http://host/metrics", true},
+		"off":                {"", false},
+		"http://other/stats": {"http://other/stats", false},
+	} {
+		address, implied := Target(setting, "http://host/v1")
+		assert.Equal(t, want.address, address, setting)
+		assert.Equal(t, want.implied, implied, setting)
+	}
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -255,6 +270,12 @@ func TestUnknownHost(t *testing.T) {
 	assert.Contains(t, gone.Error(), "http://no-such-host.invalid/metrics?[redacted]: no such host")
 	assert.NotContains(t, gone.Error(), "hunter")
 	assert.NotContains(t, r.URL(), "hunter")
+	r.client.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("something else")
+	}
+	gone = mustFail(t, r)
+	assert.Equal(t, Broken, gone.Kind)
+	assert.NotContains(t, gone.Error(), "hunter", "net/http repeats the query in its errors")
 }
 
 func TestDialError(t *testing.T) {

@@ -211,7 +211,7 @@ func (r *Report) find(d Delta) {
 }
 
 func (r *Report) findAbsence() {
-	if r.Unavailable != nil {
+	if r.Unavailable != nil && !r.Unavailable.Fine {
 		r.say(fmt.Sprintf("the engine's metrics at %s were not read: %s", r.URL, r.Unavailable.Reason))
 	}
 }

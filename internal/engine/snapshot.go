@@ -49,6 +49,9 @@ type reading struct {
 	source *source
 	names  []string
 	points map[string]point
+	// partial says that a term is missing, so that the source is not exposed; the
+	// rest of it is kept for the difference to a snapshot where it is.
+	partial bool
 	// over is what the sum is divided by; nil is nothing.
 	over *float64
 }
@@ -143,26 +146,29 @@ func (s *Snapshot) read(role Role, p *page, d *dialect) {
 	s.Values[role] = v
 }
 
+// firstReading is the newest source that is exposed, nil for none.
 func firstReading(all []*reading) *reading {
 	for _, r := range all {
-		if r != nil {
+		if r.exposed() {
 			return r
 		}
 	}
 	return nil
 }
 
-// reading reads one source, nil where it is not exposed: a term whose family is
-// absent, or a gauge without a series. A counter that was declared and has no
-// series has not counted yet, and is 0.
+func (r *reading) exposed() bool { return r != nil && !r.partial }
+
+// reading reads one source, nil or partial where it is not exposed: a term whose
+// family is absent, or a gauge without a series. A counter that was declared and
+// has no series has not counted yet, and is 0.
 func (p *page) reading(src *source, d *dialect, gauge bool) *reading {
 	r := &reading{source: src, points: make(map[string]point)}
 	for i, t := range src.terms {
 		if !p.take(t, i, d, r) {
-			return nil
+			r.partial = true
 		}
 	}
-	if gauge && len(r.points) == 0 {
+	if len(r.points) == 0 && (gauge || r.partial) {
 		return nil
 	}
 	if src.over == nil {
