@@ -328,6 +328,9 @@ func (c *checker) metrics(want stats.Metrics) {
 	for _, key := range want.Keys() {
 		v, known := got.Get(key)
 		w, _ := want.Get(key)
+		if !known && stats.IsAdded(key) {
+			continue // another implementation's metrics, or an older suite's
+		}
 		c.want(known && sameNumber(v, w), "metrics.%s is %s, the rows give %s", key, show(v), show(w))
 	}
 	c.want(reflect.DeepEqual(got.OutputTokenSources, want.OutputTokenSources), "metrics.output_token_sources is %v, the rows give %v", got.OutputTokenSources, want.OutputTokenSources)

@@ -6,27 +6,6 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestEdits(t *testing.T) {
-	for _, row := range []struct {
-		a, b string
-		want int
-		why  string
-	}{
-		{"", "", 0, "equal"},
-		{"", "ABC", 3, "three insertions"},
-		{"ABC", "", 3, "three deletions"},
-		{"ABC", "ABC", 0, "equal"},
-		{"ABC", "ABD", 1, "one replacement"},
-		{"ABC", "AC", 1, "one deletion"},
-		{"ABC", "ACB", 1, "neighbours swapped are one edit"},
-		{"KITTEN", "SITTING", 3, "the textbook case"},
-		{"CA", "ABC", 3, "alignment, not true Damerau: nothing is edited twice"},
-	} {
-		assert.Equal(t, row.want, edits(row.a, row.b), "%s to %s: %s", row.a, row.b, row.why)
-		assert.Equal(t, row.want, edits(row.b, row.a), "%s to %s: the same back", row.b, row.a)
-	}
-}
-
 func TestNearest(t *testing.T) {
 	for _, row := range []struct{ word, want, why string }{
 		{"REQUEST", "REQUESTS", "one letter short"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"anvil-capacity/internal/config"
+	"anvil-capacity/internal/spelling"
 	"anvil-capacity/internal/stats"
 )
 
@@ -172,7 +173,7 @@ func nearest(key string) []string {
 	}
 	var near []candidate
 	for _, k := range stats.Keys() {
-		if n := edits(key, k); n*suggestionShare <= len(key) {
+		if n := spelling.Distance(key, k); n*suggestionShare <= len(key) {
 			near = append(near, candidate{k, n})
 		}
 	}
@@ -184,26 +185,4 @@ func nearest(key string) []string {
 		}
 	}
 	return keys
-}
-
-// edits counts the insertions, deletions and replacements of bytes that turn a
-// into b (Levenshtein distance).
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -83,23 +83,3 @@ func TestSuggestionsExist(t *testing.T) {
 		assert.Len(t, someStatistics(name), 3)
 	}
 }
-
-func TestEdits(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want int
-		why  string
-	}{
-		{"", "", 0, "the same"},
-		{"", "abc", 3, "three insertions"},
-		{"abc", "", 3, "three deletions"},
-		{"abc", "abc", 0, "the same"},
-		{"abc", "abd", 1, "one replaced"},
-		{"abc", "xabc", 1, "one inserted in front"},
-		{"kitten", "sitting", 3, "the textbook's"},
-		{"flaw", "lawn", 2, "one deleted, one inserted"},
-	} {
-		assert.Equal(t, tt.want, edits(tt.a, tt.b), "%q %q: %s", tt.a, tt.b, tt.why)
-		assert.Equal(t, tt.want, edits(tt.b, tt.a), "a distance has no direction")
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"anvil-capacity/internal/spelling"
 )
 
 // FaultKind is one row of the table of faults: what a fault plan can name.
@@ -351,32 +353,6 @@ func factor(text string) (argument, error) {
 // nearest gives the name with the smallest edit distance to got, "" when none
 // is nearer than half of got's length.
 func nearest(got string, names []string) string {
-	best, bestDistance := "", len(got)/2+1
-	for _, name := range names {
-		if d := editDistance(got, name); d < bestDistance {
-			best, bestDistance = name, d
-		}
-	}
-	return best
-}
-
-// editDistance is Levenshtein's, over bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := diagonal
-			if a[i] != b[j] {
-				substitute++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	near, _ := spelling.Nearest(got, names, len(got)/2+1)
+	return near
 }

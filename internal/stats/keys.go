@@ -23,6 +23,7 @@ const (
 	keyWordsExactRate     = "controlled_output_exact_adherence_rate"
 	keyThroughput         = "throughput_tok_s"
 	keyPrefixCacheHitAvg  = "prefix_cache_hit_avg"
+	keyPrefixCacheHitRate = "prefix_cache_hit_rate"
 
 	// The two keys of a metrics object whose values are not numbers.
 	keyTokenSources       = "output_token_sources"
@@ -34,8 +35,16 @@ var totalKeys = []string{
 	keyContentChunks, keyContentChunksS, keyReasoningChunks,
 	keyCanarySamples, keyCanaryPassed,
 	keyWordsSamples, keyWordsExact, keyWordsUnobservable, keyWordsExactRate,
-	keyThroughput, keyPrefixCacheHitAvg,
+	keyThroughput, keyPrefixCacheHitAvg, keyPrefixCacheHitRate,
 }
+
+// addedKeys are those of totalKeys that PROTOCOL section 5 does not have: the
+// metrics of another implementation, or of an older artifact, lack them.
+var addedKeys = []string{keyPrefixCacheHitRate}
+
+// IsAdded says that a metric key is this suite's own and not the protocol's. An
+// artifact without it is none the worse.
+func IsAdded(key string) bool { return slices.Contains(addedKeys, key) }
 
 // family is one measured quantity of a request and the shape of its keys.
 type family struct {

@@ -174,7 +174,7 @@ func (m Metrics) whyNoTotal(key string) string {
 		return "not every planned request completed"
 	case keyPromptTokens:
 		return "no completed request had " + needsPrompt
-	case keyPrefixCacheHitAvg:
+	case keyPrefixCacheHitAvg, keyPrefixCacheHitRate:
 		return "the server returned no cached_tokens; unknown is not 0"
 	case keyCanaryPassed:
 		return "zero samples: no answer was judged by its canary (canaries off or observed)"

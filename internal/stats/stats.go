@@ -103,6 +103,21 @@ func (m *Metrics) setTotals(rows []*record.Record) {
 	m.setCount(keyContentChunks, content, len(rows) > 0)
 	m.setCount(keyReasoningChunks, reasoning, len(rows) > 0)
 	m.values[keyPrefixCacheHitAvg] = Describe(cachedFractions(rows)).Mean
+	cached, of := cachedTokens(rows)
+	m.setRatio(keyPrefixCacheHitRate, float64(cached), float64(of), of > 0)
+}
+
+// cachedTokens sums cached and prompt tokens over the requests where the server
+// said both. Their ratio weighs each token alike, where cachedFractions weighs
+// each request alike: the two differ where prompts have several sizes.
+func cachedTokens(rows []*record.Record) (cached, prompt int) {
+	for _, r := range rows {
+		if r.Tokens.Cached != nil && r.Tokens.Prompt != nil {
+			cached += *r.Tokens.Cached
+			prompt += *r.Tokens.Prompt
+		}
+	}
+	return cached, prompt
 }
 
 // cachedFractions is cached / prompt tokens of each request where the server
