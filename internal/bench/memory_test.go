@@ -253,6 +253,7 @@ func residentPeak() int64 {
 type process struct{ testing.TB }
 
 func (process) Helper()                           {}
+func (process) Name() string                      { return "holder" }
 func (process) Context() context.Context          { return context.Background() }
 func (process) FailNow()                          { os.Exit(1) }
 func (process) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

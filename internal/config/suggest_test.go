@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"anvil-capacity/internal/spelling"
 )
 
 func TestNearest(t *testing.T) {
@@ -27,7 +29,7 @@ func TestNearest(t *testing.T) {
 			looked++
 			if got != name {
 				// A shorter name may be as near: RUN less R is UN, CELL less C is ELL.
-				assert.LessOrEqual(t, edits(name[:i]+name[i+1:], got), 1, "%s less letter %d gave %q", name, i, got)
+				assert.LessOrEqual(t, spelling.Distance(name[:i]+name[i+1:], got), 1, "%s less letter %d gave %q", name, i, got)
 			}
 		}
 	}
