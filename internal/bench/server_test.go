@@ -32,7 +32,8 @@ const (
 	// flood sends 64 KiB a write and never waits. The first text tells when the
 	// request had been read and when the first write began.
 	flood pace = "flood"
-	// held sends all events at once, and the end when the server is told "go".
+	// held is paced, or as each without a rate, and sends the end when the server is
+	// told "go".
 	held pace = "held"
 )
 
@@ -236,7 +237,11 @@ func eachEvent(conn net.Conn, sc script, marker string) error {
 // heldEvents keeps the stream open until the server is told to let it go.
 func (s *server) heldEvents(conn net.Conn, sc script, marker string) error {
 	released := *s.release.Load()
-	if err := eachEvent(conn, sc, marker); err != nil {
+	send := eachEvent
+	if sc.perS > 0 {
+		send = s.pacedEvents
+	}
+	if err := send(conn, sc, marker); err != nil {
 		return err
 	}
 	s.holding.Add(1)

@@ -22,7 +22,10 @@ import (
 // (go test ./internal/stats -run Calibration -update writes them) and in the
 // README between calibrationBegin and calibrationEnd.
 
-var update = flag.Bool("update", false, "rewrite fixtures/calibration.md from a full calibration")
+var (
+	update = flag.Bool("update", false, "rewrite fixtures/calibration.md from a full calibration")
+	full   = flag.Bool("full", false, "calibrate with the counts of the published table, which takes a minute of CPU; a tenth of them otherwise")
+)
 
 const (
 	calibrationFile  = "../../fixtures/calibration.md"
@@ -80,7 +83,7 @@ func pairsOf(requests int, m mode) int {
 	switch {
 	case raceEnabled:
 		return pairs / 100
-	case testing.Short():
+	case !fullCalibration():
 		return pairs / 10
 	}
 	return pairs
@@ -91,7 +94,7 @@ func modeOf(name string) mode {
 }
 
 // fullCalibration says that the counts are those of the published table.
-func fullCalibration() bool { return !raceEnabled && !testing.Short() }
+func fullCalibration() bool { return !raceEnabled && (*full || *update) }
 
 // setting is one cell of the calibration.
 type setting struct {

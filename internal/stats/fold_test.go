@@ -38,7 +38,7 @@ func TestFoldDefinitions(t *testing.T) {
 		assert.Equal(t, want, value(t, m, key), key)
 	}
 	assert.Equal(t, Keys(), m.Keys(), "Keys must list what Fold gives")
-	assert.Len(t, Keys(), 11*13+14)
+	assert.Len(t, Keys(), 11*13+15)
 }
 
 // TestThroughputNeedsEverything: each row breaks one condition.
@@ -189,6 +189,41 @@ func TestPrefixCacheHit(t *testing.T) {
 	silent := Fold(answers(2), 2, 2000)
 	null(t, silent, "prefix_cache_hit_avg")
 	assert.Contains(t, silent.WhyNil("prefix_cache_hit_avg"), "no cached_tokens")
+}
+
+func TestPrefixCacheHitRate(t *testing.T) {
+	usage := func(cached, prompt *int) record.Tokens {
+		return record.Tokens{Prompt: prompt, Output: new(5), Cached: cached}
+	}
+	rows := []struct {
+		name   string
+		tokens []record.Tokens
+		want   *float64
+		why    string
+	}{
+		{"sizes differ", []record.Tokens{usage(new(900), new(1000)), usage(new(0), new(9000))}, new(0.09), "900 of 10,000 tokens, where the mean of the shares is 0.45"},
+		{"said by some", []record.Tokens{usage(new(500), new(1000)), usage(nil, new(7000))}, new(0.5), "a request that the server is silent about is in neither sum"},
+		{"cached of unknown", []record.Tokens{usage(new(500), new(1000)), usage(new(400), nil)}, new(0.5), "of how many? in neither sum"},
+		{"none cached", []record.Tokens{usage(new(0), new(1000))}, new(0.0), "the server says 0"},
+		{"silent", []record.Tokens{usage(nil, new(1000))}, nil, "unknown is not 0"},
+		{"no prompt tokens", []record.Tokens{usage(new(0), new(0))}, nil, "0 of 0"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			records := answers(len(row.tokens))
+			for i := range records {
+				records[i].Tokens = row.tokens[i]
+			}
+			m := Fold(append(records, failed(len(records))), len(records)+1, 2000)
+			got, known := m.Get("prefix_cache_hit_rate")
+			require.True(t, known)
+			assert.Equal(t, row.want, got, row.why)
+		})
+	}
+	silent := Fold(answers(2), 2, 2000)
+	assert.Contains(t, silent.WhyNil("prefix_cache_hit_rate"), "no cached_tokens")
+	assert.True(t, IsAdded("prefix_cache_hit_rate"))
+	assert.False(t, IsAdded("prefix_cache_hit_avg"), "the protocol has it")
 }
 
 // TestBrokenReadingIsNotMeasured: a NaN in a record empties its distributions

@@ -71,11 +71,17 @@ type Plan struct {
 	counts  map[int]int
 	cuts    []Cut
 	missing []int
+	// chars are the lengths of the prompts; nil is CharsPerToken a nominal token.
+	chars []int32
+	// prefixChars is the length of the shared prefix, with its line end.
+	prefixChars int
 
 	stem      string // the marker up to the index
 	fillerKey uint64
 	tagKey    uint64
 	sharedKey uint64
+	// sampleKey is the sharedKey of samples.
+	sampleKey uint64
 
 	full, compact tail
 }
@@ -126,7 +132,9 @@ func New(spec Spec) (*Plan, error) {
 		fillerKey: derive(spec.Seed, forFiller),
 		tagKey:    derive(spec.Seed, forTag),
 		sharedKey: derive(spec.Seed, forSharedPrefix),
+		sampleKey: derive(spec.Seed, forSamplePrefix),
 	}
+	p.prefixChars = spec.SharedPrefixTokens * CharsPerToken
 	want := task{marker: spec.Canaries, words: spec.ResponseWords > 0}
 	p.compact = render(compactWordings, want, []byte(p.stem), spec.ResponseWords)
 	want.line = want.words && spec.ResponseWords <= lineWordsMax
@@ -200,8 +208,7 @@ func (p *Plan) capped(tokens int) int {
 
 // checkRoom sees that the least that a prompt must hold fits each size.
 func (p *Plan) checkRoom() error {
-	chars := p.particularAt() + p.openingChars() + len(p.compact.text)
-	least := (chars + CharsPerToken - 1) / CharsPerToken
+	least := (p.LeastChars(p.prefixChars) + CharsPerToken - 1) / CharsPerToken
 	var faults []error
 	for _, part := range p.spec.Parts {
 		tokens := p.capped(part.Tokens)

@@ -16,28 +16,32 @@ import "slices"
 // tagChars is the length of a tag: 64 bits in hexadecimal.
 const tagChars = 16
 
-// AppendPrompt appends the prompt of request i, exactly CharsPerToken
-// characters a nominal token, to dst and gives the extended slice. It
-// allocates only where dst lacks the room (PromptChars says how much is
-// needed) and keeps nothing. 0 <= i < Len(); as with a slice, any other i
-// panics. Safe for concurrent use with different dst.
+// AppendPrompt appends the prompt of request i, PromptChars(i) characters, to
+// dst and gives the extended slice. It allocates only where dst lacks the room
+// and keeps nothing. 0 <= i < Len(); as with a slice, any other i panics. Safe
+// for concurrent use with different dst.
 func (p *Plan) AppendPrompt(dst []byte, i int) []byte {
-	chars := p.PromptChars(i)
+	return p.appendText(dst, i, Length{Chars: p.PromptChars(i), PrefixChars: p.prefixChars}, p.sharedKey)
+}
+
+// appendText writes a prompt of any index and length; the shared prefix is that
+// of the key.
+func (p *Plan) appendText(dst []byte, i int, length Length, sharedKey uint64) []byte {
 	start := len(dst)
-	dst = slices.Grow(dst, chars)[:start+chars]
+	dst = slices.Grow(dst, length.Chars)[:start+length.Chars]
 	prompt := dst[start:]
 
-	at := p.particularAt()
+	at := length.PrefixChars
 	if at > 0 {
-		pool().fill(prompt[:at-1], p.sharedKey)
+		pool().fill(prompt[:at-1], sharedKey)
 		prompt[at-1] = '\n'
 	}
 	t := &p.full
-	if chars < at+p.openingChars()+len(t.text) {
+	if length.Chars < at+p.openingChars()+len(t.text) {
 		t = &p.compact
 	}
 	body := at + p.open(prompt[at:], i)
-	end := chars - len(t.text)
+	end := length.Chars - len(t.text)
 	pool().fill(prompt[body:end], mix(p.fillerKey+uint64(i)))
 	copy(prompt[end:], t.text)
 	for _, k := range t.indexes {
@@ -46,15 +50,23 @@ func (p *Plan) AppendPrompt(dst []byte, i int) []byte {
 	return dst
 }
 
-// PromptChars is the length of prompt i, in characters and in bytes.
-func (p *Plan) PromptChars(i int) int { return int(p.sizes[i]) * CharsPerToken }
+// PromptChars is the length of prompt i, in characters and in bytes: exactly
+// CharsPerToken a nominal token, unless the plan was resized.
+func (p *Plan) PromptChars(i int) int {
+	if p.chars != nil {
+		return int(p.chars[i])
+	}
+	return int(p.sizes[i]) * CharsPerToken
+}
 
 // MaxPromptChars is the length of the longest prompt: a buffer of that size
 // serves every request of the plan.
-func (p *Plan) MaxPromptChars() int { return int(slices.Max(p.sizes)) * CharsPerToken }
-
-// particularAt is where in a prompt that which is particular to it begins.
-func (p *Plan) particularAt() int { return p.spec.SharedPrefixTokens * CharsPerToken }
+func (p *Plan) MaxPromptChars() int {
+	if p.chars != nil {
+		return int(slices.Max(p.chars))
+	}
+	return int(slices.Max(p.sizes)) * CharsPerToken
+}
 
 func (p *Plan) openingChars() int {
 	if p.spec.Canaries {

@@ -37,6 +37,7 @@ const (
 	forFiller
 	forSharedPrefix
 	forTag
+	forSamplePrefix
 )
 
 // derive gives the key of one purpose of a seed.
