@@ -110,6 +110,9 @@ func testCell(ctx context.Context, t *testing.T, session *suite.Session, turn su
 	t.Run("canaries", func(t *testing.T) { check(t, cell.CanaryVerdict(out)) })
 	t.Run("leak", func(t *testing.T) { testLeak(t, cell, out) })
 	t.Run("words", func(t *testing.T) { check(t, cell.WordsVerdict(out)) })
+	if verdict, asked := cell.EngineVerdict(out); asked {
+		t.Run("engine", func(t *testing.T) { testEngine(t, out, verdict) })
+	}
 	t.Run("client", func(t *testing.T) { testClient(t, cell, out) })
 	testThresholds(t, cell, out)
 	return out
@@ -167,6 +170,16 @@ func testEvidence(t *testing.T, out *suite.Outcome) {
 func testLeak(t *testing.T, cell *suite.Cell, out *suite.Outcome) {
 	t.Attr("cross_request_leaks", fmt.Sprint(len(out.Native.Harness.Leaks)))
 	check(t, cell.LeakVerdict(out))
+}
+
+// testEngine prints the engine's own view of the cell beside the client's.
+func testEngine(t *testing.T, out *suite.Outcome, verdict suite.Verdict) {
+	if verdict.Passed {
+		if err := report.EngineView(t.Output(), out.Engine); err != nil {
+			t.Error(err)
+		}
+	}
+	check(t, verdict)
 }
 
 // testClient prints the suite's own error and asserts that it is small enough.

@@ -67,6 +67,9 @@ type Facts struct {
 	// Client is what the suite spent during the run, known after it.
 	Client *ClientUsage `json:"client,omitempty"`
 	Notes  []string     `json:"notes,omitempty"`
+
+	// ContextSizing is nil for nominal prompts.
+	ContextSizing *ContextSizing `json:"context_sizing,omitempty"`
 }
 
 // Run is a cell with its outcome: everything that Build needs.
@@ -93,6 +96,9 @@ func Build(run Run) Native {
 	n := describe(run.Facts)
 	n.stamp(run.StartedAt, run.WallMS)
 	n.fill(records, run.WallMS)
+	n.Harness.ContextSizing = run.ContextSizing.observed(records)
+	n.Harness.Notes = append(n.Harness.Notes, n.Harness.ContextSizing.Deviations()...)
+	n.Harness.CacheSplit = splitCache(run.Facts, records)
 	switch {
 	case run.IncompleteReason != "":
 		n.MarkPartial(run.IncompleteReason)

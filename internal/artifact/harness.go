@@ -48,6 +48,11 @@ type Harness struct {
 	TimingSuspect []string `json:"timing_suspect,omitempty"`
 	// Engine is the engine's own view, before and after; nil was not read.
 	Engine *Engine `json:"engine,omitempty"`
+	// ContextSizing is how prompts were sized in real tokens; nil is nominal.
+	ContextSizing *ContextSizing `json:"context_sizing,omitempty"`
+	// CacheSplit parts cold from warm requests of a cell with a shared prefix; nil
+	// for unique prompts, and where they could not be told apart.
+	CacheSplit *CacheSplit `json:"cache_split,omitempty"`
 	// Gaps are the times between output events, of all completed requests.
 	Gaps *PooledGaps `json:"inter_chunk,omitempty"`
 }

@@ -95,10 +95,10 @@ type holding struct {
 func startHolding(tb testing.TB, addr string, r reader, streams int, s script) holding {
 	tb.Helper()
 	w := work{addr: addr, streams: streams, script: s}
-	reading := r.prepare(tb, w)
 	plan, template := planOf(tb, w)
 	body := len(template.Append(nil, plan.AppendPrompt(nil, 0)))
 	before := memory()
+	reading := r.prepare(tb, w) // its connections are the streams'
 	done := make(chan struct{})
 	go func() { defer close(done); reading.read() }()
 	require.Eventually(tb, func() bool { return ask(tb, addr, "/holding") == strconv.Itoa(streams) },

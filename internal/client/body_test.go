@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -111,6 +112,21 @@ func TestBodyRefuses(t *testing.T) {
 			require.ErrorContains(t, err, row.says)
 			assert.ErrorContains(t, err, "building the request body: ", "says what was being done")
 		})
+	}
+}
+
+// TestStringEscapesAtEveryPlace puts what needs a look at each place among plain
+// bytes, which are copied eight at a time, and reads it back.
+func TestStringEscapesAtEveryPlace(t *testing.T) {
+	for _, special := range []string{"\"", "\\", "\n", "\x00", "\x1f", "\x7f", "é", "🦊", "\xff", "\xf0\x9f", "[", "]", "!", "#"} {
+		for place := range 20 {
+			text := strings.Repeat("a", place) + special + strings.Repeat("b", 20-place)
+			quoted := appendString(nil, []byte(text))
+			var back string
+			require.NoError(t, json.Unmarshal(quoted, &back), "%q", text)
+			assert.Equal(t, string([]rune(text)), back, "each byte that is not UTF-8 becomes U+FFFD")
+			assert.True(t, utf8.Valid(quoted), "%q", text)
+		}
 	}
 }
 

@@ -36,20 +36,43 @@ func content(res *http.Response) (body io.Reader, encoded bool) {
 
 // lazyReader opens a decoder at the first read: opening waits for bytes.
 type lazyReader struct {
-	from io.Reader
-	open func(io.Reader) (io.Reader, error)
-	to   io.Reader
-	err  error
+	from  io.Reader
+	open  func(io.Reader) (io.Reader, error)
+	to    io.Reader
+	err   error
+	ended bool // the decoder has given its last byte
 }
 
-func (l *lazyReader) Read(p []byte) (int, error) {
+func (l *lazyReader) Read(p []byte) (n int, err error) {
 	if l.to == nil && l.err == nil {
 		l.to, l.err = l.open(l.from)
 	}
-	if l.err != nil {
+	switch {
+	case l.err != nil:
+		return 0, l.err
+	case l.ended:
+		l.err = l.finish(p)
 		return 0, l.err
 	}
-	return l.to.Read(p)
+	n, err = l.to.Read(p)
+	if err == io.EOF {
+		// What was decoded goes out first: it arrived now, whenever the rest does.
+		l.ended, err = true, nil
+	}
+	return n, err
+}
+
+// finish reads the body on to its own end, or to DrainBytes: a decoder stops at
+// the end of what it decodes, and the connection would not be used again.
+func (l *lazyReader) finish(scratch []byte) error {
+	for left := DrainBytes; left > 0; {
+		n, err := l.from.Read(scratch)
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	return io.EOF
 }
 
 // openDeflate reads what servers call deflate: by the book zlib, by habit often

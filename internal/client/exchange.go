@@ -17,6 +17,7 @@ import (
 // its connection.
 type exchange struct {
 	body []byte // of the request; nil for a GET
+	json bool   // the answer to body is JSON and no stream
 	dog  watchdog
 
 	t0     time.Time // zero until the transport has the request

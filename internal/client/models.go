@@ -84,7 +84,7 @@ func (c *Client) Models(ctx context.Context) ([]Model, error) {
 	x, limited, cancel := c.newExchange(ctx, nil)
 	defer cancel()
 	if err := c.get(limited, x); err != nil {
-		return nil, c.transportError(ctx, limited, x, err)
+		return nil, c.transportError(ctx, limited, x, err, theModelList)
 	}
 	defer func() { _ = x.res.Body.Close() }()
 	if code := x.res.StatusCode; code < 200 || code > 299 {
@@ -94,7 +94,7 @@ func (c *Client) Models(ctx context.Context) ([]Model, error) {
 	body, _ := content(x.res)
 	list, err := io.ReadAll(io.LimitReader(body, ModelsBytes))
 	if err != nil {
-		return nil, c.transportError(ctx, limited, x, err)
+		return nil, c.transportError(ctx, limited, x, err, theModelList)
 	}
 	return c.parseModels(list, x)
 }
@@ -112,16 +112,20 @@ func (c *Client) get(ctx context.Context, x *exchange) error {
 	return err
 }
 
-func (c *Client) transportError(ctx, limited context.Context, x *exchange, err error) error {
+// theModelList is what Models asks for, for messages.
+const theModelList = "the model list"
+
+// transportError says why what was asked for did not come.
+func (c *Client) transportError(ctx, limited context.Context, x *exchange, err error, what string) error {
 	limit, canceled := cause(limited, ctx)
-	f := &fault{detail: record.TransportReset, text: "the connection broke in the middle of the model list", err: err}
+	f := &fault{detail: record.TransportReset, text: "the connection broke in the middle of " + what, err: err}
 	switch {
 	case x.t0.IsZero() && !canceled:
-		return fmt.Errorf("asking for the model list: %s", c.safe(err.Error()))
+		return fmt.Errorf("asking for %s: %s", what, c.safe(err.Error()))
 	case x.res == nil:
 		f = x.noAnswer(limit, canceled, c.opts)
 	case canceled:
-		f = &fault{detail: record.Canceled, text: "the run ended while the model list arrived"}
+		f = &fault{detail: record.Canceled, text: "the run ended while " + what + " arrived"}
 	case limit != nil:
 		f = limitFault(limit, c.opts)
 	}
@@ -271,7 +275,7 @@ func (c *Client) warmOne(ctx context.Context, answered *sync.WaitGroup) error {
 	answered.Done()
 	answered.Wait()
 	if err != nil {
-		return c.transportError(ctx, limited, x, err)
+		return c.transportError(ctx, limited, x, err, theModelList)
 	}
 	x.dog.enter(awaitOutput, x.header)
 	_, _ = io.Copy(io.Discard, io.LimitReader(x.res.Body, ModelsBytes)) // to its end, or the connection is not kept

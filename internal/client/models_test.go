@@ -179,6 +179,32 @@ func TestWarm(t *testing.T) {
 	assert.EqualValues(t, crowd, dials.Load())
 }
 
+// TestWarmWaitsForAll has every connection take a second longer than the one
+// before: an early one must not serve in place of those still being made.
+func TestWarmWaitsForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const crowd = 4
+		var dials atomic.Int64
+		c, stop := bubble(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"data":[]}`)
+		}, func(o *Options) {
+			connect := o.DialContext
+			o.Concurrency = crowd
+			o.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				time.Sleep(time.Duration(dials.Add(1)) * time.Second)
+				return connect(ctx, network, address)
+			}
+		})
+		defer stop()
+		began := time.Now()
+		n, err := c.Warm(t.Context(), crowd)
+		require.NoError(t, err)
+		assert.Equal(t, crowd, n)
+		assert.Equal(t, crowd*time.Second, time.Since(began))
+		assert.EqualValues(t, crowd, dials.Load())
+	})
+}
+
 func TestWarmFails(t *testing.T) {
 	c, err := New(Options{BaseURL: closedPort(t), Concurrency: 3})
 	require.NoError(t, err)

@@ -165,6 +165,15 @@ func TestEncodings(t *testing.T) {
 		assert.Equal(t, "hello", obs.Text, row.coding)
 		assert.Equal(t, row.flags, obs.Response.Flags, row.coding)
 	}
+	for _, row := range rows {
+		client, server := scripted(t)
+		server.answer(false, response("200 OK", "text/event-stream", "Transfer-Encoding: chunked\r\nContent-Encoding: "+row.coding+"\r\n", nil),
+			bytes.TrimSuffix(chunked(row.body), []byte("0\r\n\r\n")), []byte("0\r\n\r\n"))
+		for range 2 {
+			require.Nil(t, client.Complete(t.Context(), testBody).Failure)
+		}
+		assert.Equal(t, 1, server.dials, "%s: a decoder that stops before the body's end costs no connection", row.coding)
+	}
 	obs := complete(t, response("200 OK", "text/event-stream", "Content-Encoding: gzip\r\n", a.Bytes()[:a.Len()/2]))
 	require.NotNil(t, obs.Failure)
 	assert.Equal(t, record.TruncatedStream, obs.Failure.Detail, "half of a gzip body")
@@ -326,6 +335,17 @@ func TestMemoryIsBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHeadOfAnythingIsBounded reads no more of what is not an event stream than
+// says what it is.
+func TestHeadOfAnythingIsBounded(t *testing.T) {
+	s := &stream{reader: newReader(eventLimitMost), dog: &watchdog{cancel: func(error) {}}, t0: time.Now()}
+	defer s.dog.stop()
+	require.ErrorIs(t, s.read(&without{text: "{\"a\": 1}\n", left: 1 << 30}), errNotFramed)
+	assert.GreaterOrEqual(t, s.bytes, int64(HeadBytes))
+	assert.Less(t, s.bytes, int64(HeadBytes+readBytes))
+	assert.LessOrEqual(t, len(s.lost.found), HeadBytes)
 }
 
 // TestNoAllocationForAnEvent compares streams of different lengths: what they

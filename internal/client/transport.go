@@ -116,7 +116,9 @@ func (s sender) dress(out *http.Request, x *exchange) {
 	out.GetBody = nil
 	out.Body = nil
 	if x.body != nil {
-		out.Header.Set("Accept", "text/event-stream")
+		if !x.json {
+			out.Header.Set("Accept", "text/event-stream")
+		}
 		// A bytes.Reader of known length: net/http then sends header and body
 		// in one write, where openai-go's own wrapper makes it two.
 		out.Body = io.NopCloser(bytes.NewReader(x.body))

@@ -42,7 +42,9 @@ var wires = []wire{
 	{"chunked, closed", true, func(head string, body []byte) []byte { return chunkedAs(head+"Connection: close\r\n", body) }},
 	{"sized, kept", false, func(head string, body []byte) []byte { return sizedAs(head, body) }},
 	{"sized, closed", true, func(head string, body []byte) []byte { return sizedAs(head+"Connection: close\r\n", body) }},
-	{"until the end", true, func(head string, body []byte) []byte { return append([]byte(head+"Connection: close\r\n\r\n"), body...) }},
+	{"until the end", true, func(head string, body []byte) []byte {
+		return append([]byte(head+"Connection: close\r\n\r\n"), body...)
+	}},
 	{"HTTP/1.0 until the end", true, func(head string, body []byte) []byte { return append([]byte(asHTTP10(head)+"\r\n"), body...) }},
 	{"HTTP/1.0 sized, closed", true, func(head string, body []byte) []byte { return sizedAs(asHTTP10(head), body) }},
 	{"HTTP/1.0 sized, kept", false, func(head string, body []byte) []byte {

@@ -103,7 +103,7 @@ func TestBadLinesAreLeftOutAndCounted(t *testing.T) {
 		{"below 0", []string{good, `prompt_tokens_total{engine="1"} -5`}, new(100.0), 1, "no counter is negative"},
 		{"another metric's line is bad", []string{good, "unknown_metric{ 5"}, new(100.0), 0, "what is not wanted is not even looked at"},
 		{"twice the same series", []string{good, good}, new(100.0), 0, "a repeated line is not a second engine"},
-		{"both spellings", []string{good, `prompt_tokens{engine="0"} 100`}, new(100.0), 0, "the same metric under two names is one"},
+		{"both spellings", []string{good, `prompt_tokens{engine="0"} 77`}, new(100.0), 0, "the first of two names counts, and not both"},
 		{"a time stamp", []string{`prompt_tokens_total{engine="0"} 100 1790000000000`}, new(100.0), 0, "the format allows one"},
 		{"many bad lines", append([]string{good}, repeat("prompt_tokens_total{ x", maxFaults)...), new(100.0), maxFaults, "the last that can be left out"},
 		{"nothing good", []string{`prompt_tokens_total{engine="0"} NaN`}, nil, 1, "and not 0, which a counter that has not counted is"},

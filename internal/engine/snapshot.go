@@ -168,7 +168,7 @@ func (p *page) reading(src *source, d *dialect, gauge bool) *reading {
 			r.partial = true
 		}
 	}
-	if len(r.points) == 0 && (gauge || r.partial) {
+	if gauge && len(r.points) == 0 {
 		return nil
 	}
 	if src.over == nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -129,6 +130,15 @@ func TestEveryNameOfTheTableHasAFixture(t *testing.T) {
 		}
 	}
 	assert.Greater(t, looked, 60)
+}
+
+// The ranks of an engine count the same; one that is late does not lower it.
+func TestOfTheRanksTheFurthestCounts(t *testing.T) {
+	for _, order := range []string{"0 9000 1 8990", "0 8990 1 9000"} {
+		f := strings.Fields(order)
+		page := fmt.Sprintf("sglang:prompt_tokens_total{tp_rank=%q} %s\nsglang:prompt_tokens_total{tp_rank=%q} %s\n", f[0], f[1], f[2], f[3])
+		assert.Equal(t, 9000.0, snapshot(t, page, "").Values[PromptTokens], order)
+	}
 }
 
 func TestOlderNamesTakeOver(t *testing.T) {

@@ -112,7 +112,7 @@ func (r *Reader) ofStatus(at *url.URL, res *http.Response) *Unavailable {
 func (r *Reader) aboutKey(at *url.URL) string {
 	switch {
 	case !sameOrigin(at, r.base):
-		return "it stands behind a key of its own, and CAPACITY_API_KEY goes to the base URL's origin alone; put user:password@ into the address, or open it to this machine"
+		return "it stands behind a key of its own, and CAPACITY_API_KEY goes to the base URL's origin alone; open it to this machine, or give an address under the base URL's origin"
 	case r.options.APIKey == "" && len(r.options.Headers) == 0:
 		return "it wants a key, and CAPACITY_API_KEY is not set"
 	}

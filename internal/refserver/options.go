@@ -75,6 +75,10 @@ type Options struct {
 	// blocks go first. 0 is DefaultPrefixCacheTokens.
 	PrefixCacheTokens int
 
+	// Tokenize serves POST /tokenize beside /v1, as vLLM does. It needs no key, as
+	// there.
+	Tokenize bool
+
 	// RejectParams lists top-level request keys that are answered with 400 and
 	// an OpenAI-like error that names the key: "stream_options" or "max_tokens"
 	// (the answer then asks for max_completion_tokens) for example.

@@ -119,8 +119,8 @@ func (r *refusal) write(w http.ResponseWriter) {
 	_, _ = w.Write(append(r.object(), '\n')) // a client that has left does not need it
 }
 
-// readChat reads and checks a request body.
-func (s *Server) readChat(w http.ResponseWriter, r *http.Request) (*chatRequest, *refusal) {
+// readBody reads a request body whole.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.bodyLimit))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "", "", "the request body is larger than %d bytes", s.bodyLimit)
@@ -128,15 +128,35 @@ func (s *Server) readChat(w http.ResponseWriter, r *http.Request) (*chatRequest,
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "", "", "reading the request body: %v", err)
 	}
+	return body, nil
+}
+
+func decodeJSON(body []byte, into any) *refusal {
+	if err := json.Unmarshal(body, into); err != nil {
+		return refuse(http.StatusBadRequest, "", "invalid_json", "We could not parse the JSON body of your request: %v", err)
+	}
+	return nil
+}
+
+func (s *Server) unknownModel(name string) *refusal {
+	return refuse(http.StatusNotFound, "model", "model_not_found", "The model `%s` does not exist. This server has `%s`.", name, s.opts.Model)
+}
+
+// readChat reads and checks a request body.
+func (s *Server) readChat(w http.ResponseWriter, r *http.Request) (*chatRequest, *refusal) {
+	body, refused := s.readBody(w, r)
+	if refused != nil {
+		return nil, refused
+	}
 	var req chatRequest
-	if err := json.Unmarshal(body, &req); err != nil {
-		return nil, refuse(http.StatusBadRequest, "", "invalid_json", "We could not parse the JSON body of your request: %v", err)
+	if refused := decodeJSON(body, &req); refused != nil {
+		return nil, refused
 	}
 	if refused := s.rejectedParam(body); refused != nil {
 		return nil, refused
 	}
 	if req.Model != s.opts.Model {
-		return nil, refuse(http.StatusNotFound, "model", "model_not_found", "The model `%s` does not exist. This server has `%s`.", req.Model, s.opts.Model)
+		return nil, s.unknownModel(req.Model)
 	}
 	if len(req.Messages) == 0 {
 		return nil, refuse(http.StatusBadRequest, "messages", "", "Missing required parameter: 'messages'.")

@@ -96,6 +96,9 @@ func (s *Server) routes() *http.ServeMux {
 	mux.Handle("GET /v1/models", s.keyed(s.models))
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	mux.HandleFunc("GET /metrics", s.metricsPage)
+	if s.opts.Tokenize {
+		mux.HandleFunc("POST /tokenize", s.tokenize)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusNotFound, "", "not_found", "%s %s: there is no such path; the API is under /v1", r.Method, r.URL.Path).write(w)
 	})

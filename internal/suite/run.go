@@ -9,6 +9,7 @@ import (
 
 	"anvil-capacity/internal/artifact"
 	"anvil-capacity/internal/client"
+	"anvil-capacity/internal/engine"
 	"anvil-capacity/internal/load"
 	"anvil-capacity/internal/record"
 	"anvil-capacity/internal/selfcheck"
@@ -26,6 +27,8 @@ type Outcome struct {
 	Cause error
 	// EvidenceErr is what went wrong with the files, nil when all are written.
 	EvidenceErr error
+	// Engine is the engine's own view of the run.
+	Engine *engine.Report
 }
 
 // Partial says that the artifact is not one that a threshold may pass on: the
@@ -87,6 +90,10 @@ func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, pro
 	// Handshakes are no part of an answer: the pool is connected before the
 	// first clock starts. Where that fails the requests will say why.
 	_, _ = c.endpoint.client.Warm(ctx, min(c.Concurrency, requests))
+	counters, err := c.watchEngine(ctx)
+	if err != nil {
+		return nil, errors.Join(err, k.drop())
+	}
 	usage := selfcheck.StartUsage()
 	result, err := load.Run(ctx, load.Options{
 		Plan: plan, Client: c.endpoint.client, Body: bodies(plan, template),
@@ -96,8 +103,10 @@ func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, pro
 		return nil, errors.Join(err, k.drop())
 	}
 	facts.Client = usage.Stop()
+	view := counters.report(ctx, result.Records)
 	facts.SelfCheck = c.ownError(result)
 	out = outcome(facts, result)
+	out.Engine, out.Native.Harness.Engine = &view, engineOf(view)
 	out.Native.Harness.TimingSuspect = suspect(&out.Native, result.Records)
 	k.keep(out)
 	c.session.halt(errors.Join(out.Cause, out.EvidenceErr))

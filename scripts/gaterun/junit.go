@@ -32,7 +32,7 @@ type kind struct {
 // kinds are in the order of precedence. A failed test that no kind claims is a
 // failure of the harness.
 var kinds = []kind{
-	{"harness", exitHarness, "settings, preflight, the suite's own clock error, a panic, an interrupt, no test run", []string{"preflight", "client", "scout", "evidence"}},
+	{"harness", exitHarness, "settings, preflight, the suite's own clock error, a panic, an interrupt, no test run", []string{"preflight", "client", "engine", "scout", "evidence"}},
 	{"correctness", exitCorrectness, "an answer was not its own, or not the asked words", []string{"canaries", "words", "leak"}},
 	{"service", exitService, "a planned request was not completed", []string{"service"}},
 	{"limit", exitLimit, "a threshold was not met or not measured", []string{"threshold"}},
