@@ -207,7 +207,7 @@ func TestLabels(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			c, s := scripted(t)
 			whole := response("200 OK", row.contentType, "", []byte(row.body))
-			for _, pieces := range [][][]byte{{whole}, bytes.SplitAfter(whole, nil)} {
+			for _, pieces := range [][][]byte{{whole}, oneByOne(whole)} {
 				s.answer(true, pieces...)
 				obs := c.Complete(t.Context(), testBody)
 				if row.want == "" {

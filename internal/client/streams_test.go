@@ -175,7 +175,7 @@ func (f fixture) tryCuts(t *testing.T, framing framing) {
 	}
 	whole := framing.wrap(f, [][]byte{f.body})
 	try("at once", whole)
-	try("one byte a read", bytes.SplitAfter(whole, nil)...)
+	try("one byte a read", oneByOne(whole)...)
 	step := framing.step
 	if testing.Short() || underRace {
 		step *= 17

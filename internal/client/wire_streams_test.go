@@ -248,7 +248,7 @@ func TestStreamsOnEveryWire(t *testing.T) {
 			})
 		}
 	})
-	n.report(t, "every wire and encoding", 15_000)
+	n.report(t, "every wire and encoding", 8_000)
 }
 
 // combStep is between the cuts of a comb: short enough to cut every event more
@@ -274,7 +274,11 @@ func (n *tally) combs(t *testing.T, f fixture, w wire, encoding string, open fun
 	}
 	try("at once", [][]byte{whole})
 	try("one byte a read", oneByOne(whole))
-	for first := 1; first <= combStep; first += sparse(1) {
+	step := sparse(1)
+	if open != nil {
+		step *= 6 // a decoder gives other reads than it gets
+	}
+	for first := 1; first <= combStep; first += step {
 		try(fmt.Sprintf("%d and then every %d bytes", first, combStep), comb(whole, first, combStep))
 	}
 	s.mu.Lock()

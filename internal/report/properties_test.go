@@ -36,7 +36,7 @@ func values(t *testing.T, properties []Property) map[string]string {
 }
 
 func TestRunPropertiesAreExact(t *testing.T) {
-	n := built(t, 7, func(r *artifact.Run) { r.WallMS = 333.3 })
+	n := built(t, 7, func(r *artifact.Run) { r.WallMS = 433.3 })
 	of := values(t, RunProperties(n, "artifacts/x.json"))
 	assert.Equal(t, "artifacts/x.json", of[PropertyArtifact])
 	assert.Equal(t, "7", of[PropertyCompleted])
