@@ -12,7 +12,7 @@ import (
 )
 
 // floodEvents is the length of a flood, over all its streams.
-const floodTotal = 400_000
+const floodTotal = 200_000
 
 // BenchmarkFlood is a server that writes as fast as it can, read on one core.
 // Events a second are of CPU time, so that the figure does not depend on what

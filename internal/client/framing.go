@@ -30,9 +30,16 @@ func notFramed(head []byte) bool {
 	return !startsField(name)
 }
 
-// firstLine gives the head from its first line on that is not blank.
+// byteOrderMark may stand first in a body.
+var byteOrderMark = []byte("\uFEFF")
+
+// firstLine gives the head from its first line on that is not blank; nothing
+// while that has not begun.
 func firstLine(head []byte) []byte {
-	return bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\uFEFF")), "\r\n")
+	if bytes.HasPrefix(byteOrderMark, head) {
+		return nil // the mark, or what may become one: a read can end inside it
+	}
+	return bytes.TrimLeft(bytes.TrimPrefix(head, byteOrderMark), "\r\n")
 }
 
 // unlikeStream says that a body labelled as an event stream, which gave no

@@ -11,12 +11,10 @@ import (
 	"anvil-capacity/internal/sse"
 )
 
-// A read takes readStartBytes at most until one comes back full, then readBytes:
-// an event a read needs no more, and 1,000 streams hold that much each.
-const (
-	readStartBytes = 4 << 10
-	readBytes      = 16 << 10
-)
+// readBytes is how much one read takes at most: as much as the transport's own
+// buffer holds, which is what a read of many small chunks gives. A larger one is
+// not faster, and 1,000 streams hold one each.
+const readBytes = 4 << 10
 
 // reader holds the memory that reading a stream needs. It goes from request to
 // request through the client's pool.
@@ -29,7 +27,7 @@ type reader struct {
 }
 
 func newReader(eventLimit int) *reader {
-	return &reader{buf: make([]byte, readStartBytes), parser: sse.NewParser(eventLimit)}
+	return &reader{buf: make([]byte, readBytes), parser: sse.NewParser(eventLimit)}
 }
 
 // reset makes the reader ready for another stream.
@@ -108,7 +106,6 @@ func (s *stream) read(body io.Reader) error {
 				return s.readHead(body, s.buf[:n], err, at)
 			}
 			s.take(s.buf[:n], at)
-			s.grow(n)
 		}
 		if err == io.EOF && !s.done.set {
 			s.parser.Finish()
@@ -123,14 +120,6 @@ func (s *stream) read(body io.Reader) error {
 		case err != nil:
 			return err
 		}
-	}
-}
-
-// grow makes the buffer larger once when a read has filled it. The parser has
-// let its bytes go by then.
-func (r *reader) grow(n int) {
-	if n == len(r.buf) && n < readBytes {
-		r.buf = make([]byte, readBytes)
 	}
 }
 

@@ -22,6 +22,8 @@ type Cell struct {
 	endpoint *endpoint
 	server   preflight.Report
 	scout    *Outcome
+	// sized are the plans whose prompts were sized in real tokens; nil is nominal.
+	sized map[planKey]sizedPlan
 	// selfCheck is the suite's own error before this cell, nil when not measured;
 	// selfCheckErr says why it could not be.
 	selfCheck    *artifact.SelfCheck
@@ -72,7 +74,7 @@ func (c *Cell) Preflight(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return c.sizePrompts(ctx)
 }
 
 // noteCut says that prompts are shorter than asked. One that the model could
@@ -84,15 +86,24 @@ func (c *Cell) noteCut(cut workload.Cut) error {
 		return fmt.Errorf("fitting prompts of CAPACITY_CONTEXT_TOKENS=%d into the model: %s leaves %d; ask for that at most",
 			cut.AskedTokens, room, cut.ContextTokens)
 	}
-	c.server.Notes = append(c.server.Notes, fmt.Sprintf("%d prompts are cut from %d to %d nominal tokens: %s",
-		cut.Requests, cut.AskedTokens, cut.ContextTokens, room))
+	c.server.Notes = append(c.server.Notes, fmt.Sprintf("%d prompts are cut from %d to %d %s: %s",
+		cut.Requests, cut.AskedTokens, cut.ContextTokens, c.tokenUnit(), room))
 	return nil
 }
 
 // plan is the plan of this cell with a seed and a number of requests: the cell's
 // own, or the scout's.
 func (c *Cell) plan(seed, requests int) (*workload.Plan, error) {
-	promptCap, err := workload.PromptCap(c.server.MaxModelLen, c.MaxTokens, c.ContextMargin)
+	if sized, ok := c.sized[planKey{seed, requests}]; ok {
+		return sized.plan, nil
+	}
+	return c.nominalPlan(seed, requests)
+}
+
+// nominalPlan is the plan before its prompts are sized in real tokens, if they
+// are to be.
+func (c *Cell) nominalPlan(seed, requests int) (*workload.Plan, error) {
+	promptCap, err := c.promptCap()
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,8 @@ func (c *Cell) facts(plan *workload.Plan, seed int) (artifact.Facts, error) {
 		},
 		Endpoint: artifact.Endpoint{Embedded: c.endpoint.embedded != nil},
 		Notes:    c.server.Notes,
+
+		ContextSizing: c.sizingOf(seed, plan.Len()),
 	}
 	if c.endpoint.embedded != nil {
 		f.Engine = EmbeddedEngine
