@@ -140,8 +140,14 @@ func (s *series) ratio(above, below string, of func(cost) float64) float64 {
 	return median(all)
 }
 
+// median is the middle, or the mean of the two in the middle: of two turns the
+// nearest rank would be the lower one, and that of a ratio flatters. It sorts.
 func median(all []float64) float64 {
-	return quantile(all, 0.5)
+	if len(all) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(all)
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
 // quantile is the nearest-rank one, NaN of nothing. It sorts.

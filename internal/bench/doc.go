@@ -19,9 +19,9 @@
 // begin with bare-, client- and openai- are those of one reader; client-to-bare
 // and its like are ratios within the run.
 //
-// Two bounds are tests and not benchmarks, since they do not depend on the
-// machine: what a steady event allocates (nothing), and what a live stream and a
-// finished request hold.
+// Bounds that do not depend on the machine are tests and not benchmarks: what a
+// steady event allocates (nothing), and what a live stream and a finished request
+// hold.
 //
 // Other benchmarks stand with their packages: prompts in internal/workload,
 // artifacts in internal/artifact, framing and decoding in internal/sse and

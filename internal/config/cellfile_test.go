@@ -52,6 +52,7 @@ func TestCellFileBadInput(t *testing.T) {
 		{"a key that ends in =", "not repeated", "c2szcjN0s3cr3t==", "fixtures/cells/x.env:1: got a name that is not known; .env.example lists every name"},
 		{"value", "where it stands", "\n\nREQUESTS=x", `CAPACITY_REQUESTS (fixtures/cells/x.env:3): got "x", want a whole number`},
 		{"twice", "both places", "REQUESTS=1\nGPU=g\nCAPACITY_REQUESTS=1", "CAPACITY_REQUESTS (fixtures/cells/x.env:3): got a second value, want one; the first stands on line 1"},
+		{"twice, and a contradiction", "one mistake is told once: which of the values is meant is not known", "RESPONSE_WORDS=0\nMAX_TOKENS=4\nMAX_TOKENS=64", "CAPACITY_MAX_TOKENS (fixtures/cells/x.env:3): got a second value"},
 		{"key", "these files are committed", "API_KEY=s3cr3t", "CAPACITY_API_KEY (fixtures/cells/x.env:1): got a secret in a cell file, want it in the environment"},
 		{"headers", "their values are secrets", "HEADERS=A: s3cr3t", "CAPACITY_HEADERS (fixtures/cells/x.env:1): got a secret"},
 		{"cell", "no chains", "CELL=x", "CAPACITY_CELL (fixtures/cells/x.env:1): got a cell file inside a cell file"},

@@ -221,6 +221,7 @@ func TestBadInput(t *testing.T) {
 
 		// Target.
 		{"model with line end", "it must fit on one line of a report", []string{"MODEL=a\nb"}, []string{`"a\nb"`, "without control characters"}},
+		{"model begins with a control character", "looked at from the first character on", []string{"MODEL=\x01a"}, []string{`"\x01a"`, "without control characters"}},
 		{"model not UTF-8", "JSON cannot carry it", []string{"MODEL=a\xff"}, []string{`"a\xff"`, "valid UTF-8"}},
 		{"key with Bearer", "the suite adds Bearer", []string{"API_KEY=Bearer s3cr3t"}, []string{"got [redacted], want the key alone", "without Bearer"}},
 		{"key not ASCII", "typographic quotes from a document", []string{"API_KEY=“s3cr3t”"}, []string{"got [redacted], want printable ASCII"}},

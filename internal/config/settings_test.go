@@ -99,9 +99,9 @@ func TestPoliciesAndBooleans(t *testing.T) {
 }
 
 func TestThresholdsThatGoTogether(t *testing.T) {
-	s := mustLoad(t, nil, "THRESHOLDS=a>=1, a<=1 ,a<2,a>0.5,b_2>-1.5e3")
+	s := mustLoad(t, nil, "THRESHOLDS=a>=1, a<=1 ,a<2,a>0.5,b_2>-1.5e3,z>0")
 	assert.Equal(t, []Threshold{
-		{"a", ">=", 1, "a>=1", 0}, {"a", "<=", 1, "a<=1", 0}, {"a", "<", 2, "a<2", 0}, {"a", ">", 0.5, "a>0.5", 0}, {"b_2", ">", -1500, "b_2>-1.5e3", 0},
+		{"a", ">=", 1, "a>=1", 0}, {"a", "<=", 1, "a<=1", 0}, {"a", "<", 2, "a<2", 0}, {"a", ">", 0.5, "a>0.5", 0}, {"b_2", ">", -1500, "b_2>-1.5e3", 0}, {"z", ">", 0, "z>0", 0},
 	}, s.Thresholds)
 }
 

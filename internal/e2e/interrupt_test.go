@@ -371,6 +371,25 @@ func TestInterruptedInThePreflight(t *testing.T) {
 	assert.Empty(t, got.files(t, "*.json"))
 }
 
+// TestInterruptedScout: the scout has evidence of its own, which is then partial,
+// and the cell behind it does not start.
+func TestInterruptedScout(t *testing.T) {
+	t.Parallel()
+	h := newHolding(t, heldFrom)
+	dir := suiteDir(t)
+	p := start(t, suiteCommand(t, dir, heldCell(h.URL, "CONCURRENCY=4", "SCOUT_REQUESTS=40")...), dir)
+	await(t, "four requests in flight", func() bool { return h.inFlight() == heldConcurrency })
+	await(t, "five rows in the journal", func() bool { return journalRows(dir, "held-scout") == heldFrom })
+	since := p.signal(t, syscall.SIGINT)
+	got := p.wait(t)
+	assert.NotZero(t, got.exit)
+	assert.Contains(t, got.output, "--- FAIL: TestCapacity/c4-ctx256-w4/scout")
+	assert.NotContains(t, got.output, "/service")
+	held("").checkServer(t, h, since)
+	require.Equal(t, []string{filepath.Join(dir, "artifacts", "held-scout.partial.json")}, got.files(t, "*"))
+	held("interrupted by interrupt").checkPartial(t, got.files(t, "*")[0])
+}
+
 // TestKilledParent: nothing tells a process that its parent was killed, and what
 // it writes then goes to a closed pipe. The run must see it and end.
 func TestKilledParent(t *testing.T) {

@@ -1,5 +1,6 @@
-// Package report renders artifacts for people. It computes nothing: every
-// number stands in the artifact.
+// Package report renders artifacts: as text for a terminal, as Markdown for the
+// page of a CI job, as attributes for a JUnit file, as lines for benchstat. It
+// computes nothing: every number stands in the artifact.
 package report
 
 import (

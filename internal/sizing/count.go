@@ -202,7 +202,7 @@ func (s *Sizer) choose(ctx context.Context, plan *workload.Plan, lengths [2]int)
 		}
 		if err != nil {
 			against = append(against, fmt.Sprintf("%s: %v", d.path, err))
-			if errors.Is(err, errDisagrees) {
+			if errors.Is(err, errDisagrees) && len(s.common.Notes) == 0 {
 				s.common.Notes = append(s.common.Notes, fmt.Sprintf("the tokenizer of %s was not used: %v", d.path, err))
 			}
 			continue

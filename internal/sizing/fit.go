@@ -22,9 +22,12 @@ const (
 	mostTokensPerChar  = 2.0
 )
 
-// calibrationSamples is how many samples a calibration has at least where counts
-// cost nothing.
-const calibrationSamples = 4
+// A calibration only finds where to begin, so it has no more samples than that;
+// where counts cost nothing, any count has leastSamples.
+const (
+	mostCalibration = 8
+	leastSamples    = 4
+)
 
 // probeLengths gives two lengths to calibrate at, the second at most as large as
 // the largest prompt is nominally, which a server with room for the cell takes.
@@ -43,7 +46,7 @@ func (s *Sizer) calibrate(ctx context.Context, plan *workload.Plan, lengths [2]i
 	var got [2]counted
 	for i, chars := range lengths {
 		var err error
-		n := s.samplesFor(chars / workload.CharsPerToken)
+		n := min(s.samplesFor(chars/workload.CharsPerToken), mostCalibration)
 		if got[i], err = s.countSamples(ctx, plan, workload.Length{Chars: chars}, n); err != nil {
 			return line{}, fmt.Errorf("calibrating: %w", err)
 		}
@@ -70,7 +73,7 @@ func (s *Sizer) samplesFor(tokens int) int {
 	ratio := float64(steadyTokens) / float64(max(tokens, 1))
 	n := int(math.Ceil(min(ratio*ratio, mostSamples)))
 	if s.common.Method == artifact.SizedByTokenizer {
-		return max(n, calibrationSamples)
+		return max(n, leastSamples)
 	}
 	return max(n, 1)
 }

@@ -161,7 +161,7 @@ type job struct {
 func (s *Sizer) fit(ctx context.Context, j job, chars []int) (artifact.SizedContext, error) {
 	var sized artifact.SizedContext
 	var err error
-	if s.common.Method == artifact.SizedByTokenizer && j.tokens <= EachTokens && j.requests <= EachBudgetTokens/j.tokens {
+	if s.oneByOne(j) {
 		sized, err = s.fitEach(ctx, j, chars)
 	} else {
 		sized, err = s.fitAll(ctx, j, chars)
@@ -169,6 +169,11 @@ func (s *Sizer) fit(ctx context.Context, j job, chars []int) (artifact.SizedCont
 	sized.AskedTokens, sized.Requests = j.tokens, j.requests
 	sized.ErrorShare = sized.MeasuredTokens/float64(j.tokens) - 1
 	return sized, err
+}
+
+// oneByOne says whether the prompts of a size are counted each by itself.
+func (s *Sizer) oneByOne(j job) bool {
+	return s.common.Method == artifact.SizedByTokenizer && j.tokens <= EachTokens && j.requests <= EachBudgetTokens/j.tokens
 }
 
 // least says that not even the least prompt is small enough.
