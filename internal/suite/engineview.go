@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"anvil-capacity/internal/artifact"
+	"anvil-capacity/internal/config"
 	"anvil-capacity/internal/engine"
 	"anvil-capacity/internal/record"
 )
@@ -17,7 +19,7 @@ func (c *Cell) engineReader() (*engine.Reader, error) {
 	address, implied := engine.Target(c.MetricsURL, c.endpoint.baseURL)
 	o := engine.Options{
 		URL: address, Implied: implied, BaseURL: c.endpoint.baseURL, Model: c.server.Model,
-		APIKey: c.APIKey, Headers: c.Headers, RootCAs: c.session.rootCAs,
+		APIKey: c.APIKey, Headers: c.Headers, RootCAs: c.session.rootCAs, HTTP2: c.HTTPVersion == config.HTTP2,
 	}
 	if c.endpoint.embedded != nil {
 		o.APIKey, o.Headers = "", nil // the key is for the configured host, and there is none
@@ -28,6 +30,9 @@ func (c *Cell) engineReader() (*engine.Reader, error) {
 	}
 	return reader, nil
 }
+
+// lastReading bounds the reading of the engine's counters after an interrupt.
+const lastReading = 500 * time.Millisecond
 
 // watched is a load with the engine's view of it.
 type watched struct {
@@ -42,7 +47,14 @@ func (c *Cell) watchEngine(ctx context.Context) (*watched, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watched{reader: reader, identity: reader.Identify(ctx, c.Engine)}
+	w := &watched{reader: reader}
+	if c.MetricsURL != config.MetricsOff {
+		hint := c.Engine
+		if c.endpoint.embedded != nil {
+			hint = engine.RefServer
+		}
+		w.identity = reader.Identify(ctx, hint)
+	}
 	w.sampler = reader.Start(ctx, engine.DefaultInterval)
 	return w, nil
 }
@@ -50,13 +62,20 @@ func (c *Cell) watchEngine(ctx context.Context) (*watched, error) {
 // report ends the readings and folds them with what the client saw.
 func (w *watched) report(ctx context.Context, records []record.Record) engine.Report {
 	defer w.reader.Close()
+	if ctx.Err() != nil {
+		// After an interrupt the last reading is wanted all the same, and the
+		// evidence must not wait long for it.
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastReading)
+		defer cancel()
+		ctx = bounded
+	}
 	return engine.NewReport(w.sampler.Stop(ctx), w.identity, engine.ClientOf(records))
 }
 
 // engineOf is the engine's view as the artifact keeps it, nil where there is
 // nothing and nothing was asked for.
 func engineOf(r engine.Report) *artifact.Engine {
-	if r.Unavailable != nil && r.Unavailable.Fine && r.Identity == nil {
+	if r.Unavailable != nil && r.Unavailable.Fine && (r.Identity == nil || r.Identity.From == "") {
 		return nil
 	}
 	detail, err := json.Marshal(r)
