@@ -70,7 +70,7 @@ func TestCacheSplit(t *testing.T) {
 				}
 			}
 		}, 6, 2, SplitByTimes, "two rows are ten times faster than the rest"},
-		{"prefix of one token", func(r *Run) { r.SharedPrefixTokens = 1 }, 0, 8, SplitByCachedTokens, "at least one cached token makes warm"},
+		{"prefix of one token", func(r *Run) { r.SharedPrefixTokens, r.Records[0].Tokens.Cached = 1, new(0) }, 1, 7, SplitByCachedTokens, "at least one cached token makes warm"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

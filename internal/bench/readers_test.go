@@ -229,6 +229,8 @@ func prepareBare(tb testing.TB, w work) reading {
 
 // bareStream is one stream of the bare loop.
 type bareStream struct {
+	last time.Time // keeps the compiler from dropping the clock
+
 	body  []byte
 	buf   []byte // read into; all of it kept where arrivals are
 	used  int
@@ -273,12 +275,10 @@ func (s *bareStream) run(hc *http.Client, url string, keep bool) error {
 	s.first = n
 	for err == nil {
 		_, err = res.Body.Read(s.buf)
-		last = time.Now()
+		s.last = time.Now()
 	}
 	return notEOF(err)
 }
-
-var last time.Time // keeps the compiler from dropping the clock
 
 func (s *bareStream) record(body io.Reader) error {
 	for {

@@ -49,8 +49,8 @@ const (
 	// together; see EventLimitBytes.
 	EventMemoryBytes = 512 << 20
 	// StaleWindow is how soon after the request was handed over a reused
-	// connection must break to be called stale. One that the server had closed
-	// breaks after a round trip; a server that fails later had the request.
+	// HTTP/1 connection must break to be called stale. One that the server had
+	// closed breaks after a round trip; a server that fails later had the request.
 	StaleWindow = time.Second
 )
 

@@ -323,7 +323,7 @@ func sharedPool(t testing.TB) *x509.CertPool {
 }
 
 func TestTaxonomy(t *testing.T) {
-	seen := map[record.Detail]bool{record.MissingUsage: true} // judged by load
+	seen := map[record.Detail]bool{record.MissingUsage: true} // judged by load, whose TestMissingUsage makes it
 	var mu sync.Mutex
 	t.Run("rows", func(t *testing.T) {
 		for _, row := range faultRows {
@@ -345,7 +345,7 @@ func TestTaxonomy(t *testing.T) {
 			})
 		}
 	})
-	seen[record.StaleConnection], seen[record.Canceled] = true, true // TestStaleConnection, TestCanceled
+	seen[record.StaleConnection], seen[record.Canceled] = true, true // TestStaleConnection, TestCanceled; load's guard looks for them
 	for _, fault := range record.Taxonomy {
 		assert.True(t, seen[fault.Detail], "no test makes the fault %s", fault.Detail)
 	}

@@ -310,63 +310,6 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestGoAwayIsStale has an HTTP/2 server leave the connection with the first
-// request on it: the request was not taken, and is not sent again.
-func TestGoAwayIsStale(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var dials atomic.Int64
-	var serving sync.WaitGroup
-	t.Cleanup(func() { _ = ln.Close(); serving.Wait() })
-	serving.Go(func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			dials.Add(1)
-			serving.Go(func() { goAway(conn) })
-		}
-	})
-	c, err := New(Options{BaseURL: "http://" + ln.Addr().String() + "/v1", HTTPVersion: HTTP2, Timeout: 10 * time.Second})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	obs := c.Complete(t.Context(), testBody)
-	require.NotNil(t, obs.Failure)
-	assert.Equal(t, record.StaleConnection, obs.Failure.Detail, obs.Failure.Message)
-	assert.Contains(t, obs.Failure.Message, "GOAWAY")
-	assert.EqualValues(t, 1, dials.Load())
-}
-
-// goAway speaks HTTP/2 up to the first HEADERS frame and answers GOAWAY, with
-// no stream taken (RFC 9113, sections 3.4, 4.1 and 6.8).
-func goAway(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	const settings, headers, goaway = 4, 1, 7
-	frame := func(kind byte, payload []byte) {
-		_, _ = conn.Write(append([]byte{0, 0, byte(len(payload)), kind, 0, 0, 0, 0, 0}, payload...))
-	}
-	frame(settings, nil)
-	preface := make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
-	if _, err := io.ReadFull(conn, preface); err != nil {
-		return
-	}
-	for head := make([]byte, 9); ; {
-		if _, err := io.ReadFull(conn, head); err != nil {
-			return
-		}
-		size := int64(head[0])<<16 | int64(head[1])<<8 | int64(head[2])
-		if _, err := io.CopyN(io.Discard, conn, size); err != nil {
-			return
-		}
-		if head[3] == headers {
-			frame(goaway, make([]byte, 8))
-			_, _ = io.Copy(io.Discard, conn)
-			return
-		}
-	}
-}
-
 // TestHTTP2IsNotOffered has a server that speaks both get HTTP/1.1, and one that
 // speaks only HTTP/1.1 get a hint.
 func TestHTTP2IsNotOffered(t *testing.T) {

@@ -29,7 +29,7 @@ func (x *exchange) noAnswer(limit error, canceled bool, opts Options) *fault {
 		f.detail, f.text = record.DNS, "the host name did not resolve"
 	case unconnected:
 		f.detail, f.text = detail, "no connection, "+doing
-	case x.isStale():
+	case x.isStale(opts.HTTPVersion):
 		f.detail, f.text = record.StaleConnection, "the server had closed the kept-alive connection as the request was written; it was not sent again"
 	default:
 		f.detail, f.text = record.TransportReset, "the connection broke before any response"+x.hintOfReset(opts)
@@ -37,16 +37,25 @@ func (x *exchange) noAnswer(limit error, canceled bool, opts Options) *fault {
 	return f
 }
 
-// isStale says that a connection from the pool broke at once and without a
-// byte, or that an HTTP/2 server was leaving it: it answers a request that comes
-// after its GOAWAY no more than one that comes after a close.
-func (x *exchange) isStale() bool {
-	if x.err != nil && strings.Contains(x.err.Error(), "GOAWAY") {
-		return true
+// isStale says that the request met a connection which its server had left: over
+// HTTP/1 one from the pool that broke at once and without a byte, over HTTP/2
+// one whose GOAWAY says that the request was not taken. Over HTTP/2 anything else
+// is a server that fails: a reset of the stream answers this request, and a
+// connection that breaks, or a GOAWAY that counts the request in, takes others
+// with it.
+func (x *exchange) isStale(httpVersion string) bool {
+	if httpVersion == HTTP2 {
+		return x.err != nil && strings.Contains(x.err.Error(), gracefulGoAway)
 	}
 	_, answered := x.firstByte.get()
 	return x.reused.Load() && !answered && x.header < StaleWindow
 }
+
+// gracefulGoAway is net/http's text for a request that is behind the last one
+// which the server takes. It exports no such error. It says the same of a GOAWAY
+// with an error code that leaves out the second or a later request of a
+// connection: that request was not taken either.
+const gracefulGoAway = "graceful shutdown GOAWAY"
 
 // hintOfReset recognises two ends that speak differently. The text looked for is
 // net/http's; a changed one costs the hint and nothing else.

@@ -219,8 +219,9 @@ func TestGateInterrupted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p, h := startHeldGate(t)
-			since := time.Now()
-			for _, s := range tt.signals {
+			since := p.signal(t, tt.signals[0])
+			for _, s := range tt.signals[1:] {
+				await(t, "the first signal to be passed on", func() bool { return h.inFlight() == 0 })
 				p.signal(t, s)
 			}
 			got := p.wait(t)
@@ -237,6 +238,7 @@ func TestGateInterrupted(t *testing.T) {
 // TestGateKilled: kill -9 of the gate leaves two processes between it and the
 // suite alive, which must see it all the same.
 func TestGateKilled(t *testing.T) {
+	wholeProcesses(t)
 	t.Parallel()
 	p, h := startHeldGate(t)
 	since := p.kill(t)
@@ -247,6 +249,7 @@ func TestGateKilled(t *testing.T) {
 // TestGateWithoutItsGotestsum: when gotestsum is killed there is no JUnit file,
 // and the gate ends the tests that gotestsum left behind.
 func TestGateWithoutItsGotestsum(t *testing.T) {
+	wholeProcesses(t)
 	t.Parallel()
 	p, h := startHeldGate(t)
 	victim := childNamed(t, p.cmd.Process.Pid, "gotestsum")

@@ -48,6 +48,15 @@ func run(m *testing.M) int {
 // runLimit bounds every process that a test starts.
 const runLimit = 2 * time.Minute
 
+// wholeProcesses marks a test that builds or starts go test, gotestsum or many
+// runs: together they take minutes. .ci/run runs them all.
+func wholeProcesses(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts go test or many runs as processes: run without -short, as .ci/run does")
+	}
+}
+
 // result is a process that has ended.
 type result struct {
 	output string // stdout and stderr as they came

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"sync"
 	"testing"
 
@@ -41,12 +42,10 @@ type fake struct {
 	// hang never answers.
 	hang bool
 
-	mu       sync.Mutex // guards all below
-	sent     []string   // prompts of completions
-	counted  []string   // prompts of tokenizer calls
-	kwargs   []string
-	inFlight int
-	most     int
+	mu     sync.Mutex // guards all below
+	sent   []string   // prompts of completions
+	kwargs []string
+	asked  []int // max_tokens of completions
 }
 
 // quarter is the reference server's tokenizer: exact.
@@ -76,12 +75,15 @@ func (f *fake) count(text string) int { return f.tokens(text) }
 
 // Complete bills a prompt.
 func (f *fake) Complete(ctx context.Context, body []byte) client.Observation {
-	f.enter()
-	defer f.leave()
 	prompt, kwargs := readChat(body)
 	f.mu.Lock()
 	f.sent, f.kwargs = append(f.sent, prompt), append(f.kwargs, kwargs)
 	n := len(f.sent)
+	var limit struct {
+		MaxTokens int `json:"max_tokens"`
+	}
+	_ = json.Unmarshal(body, &limit)
+	f.asked = append(f.asked, limit.MaxTokens)
 	f.mu.Unlock()
 	if f.hang {
 		<-ctx.Done()
@@ -105,8 +107,6 @@ var errNotFound = errors.New("status 404 Not Found")
 
 // Post is the server's tokenizer.
 func (f *fake) Post(ctx context.Context, target string, body []byte) ([]byte, error) {
-	f.enter()
-	defer f.leave()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -119,12 +119,11 @@ func (f *fake) Post(ctx context.Context, target string, body []byte) ([]byte, er
 		tokens = f.tokenizer
 	}
 	prompt, kwargs := readChat(body)
-	f.mu.Lock()
-	f.counted = append(f.counted, prompt)
 	if prompt != "" {
+		f.mu.Lock()
 		f.kwargs = append(f.kwargs, kwargs)
+		f.mu.Unlock()
 	}
-	f.mu.Unlock()
 	var request struct{ Prompt, Content *string }
 	if err := json.Unmarshal(body, &request); err != nil {
 		return nil, err
@@ -163,19 +162,6 @@ func readChat(body []byte) (prompt, kwargs string) {
 		prompt = request.Messages[0].Content
 	}
 	return prompt, string(request.Kwargs)
-}
-
-func (f *fake) enter() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.inFlight++
-	f.most = max(f.most, f.inFlight)
-}
-
-func (f *fake) leave() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.inFlight--
 }
 
 // sizerFor makes a sizer for a fake.
@@ -221,3 +207,6 @@ func mean(xs []int) float64 {
 
 // head is what tells prompts apart: a server caches no less.
 func head(prompt string) string { return prompt[:min(len(prompt), 24)] }
+
+// markerOf finds the marker of a prompt, "" where it has none.
+var markerOf = regexp.MustCompile(workload.MarkerPrefix + "[0-9]+_[0-9]+").FindString

@@ -62,6 +62,30 @@ func TestByUsageIsCheap(t *testing.T) {
 	require.NoError(t, err)
 	assert.LessOrEqual(t, sizing.Completions, 5)
 	assert.GreaterOrEqual(t, sizing.Completions, 3, "two calibrations and the third that verifies")
+	for _, n := range f.asked {
+		assert.Equal(t, 1, n, "one token: the prompt is what costs")
+	}
+}
+
+// Both calibrations have the full task where the cell has it: the compact one
+// would bend the line.
+func TestProbeLengths(t *testing.T) {
+	for _, row := range []struct {
+		tokens      int
+		short, long int
+		why         string
+	}{
+		{32768, 24576, 98304, "a fourth of the largest, which is as long as it is nominally"},
+		{512, 397, 1536, "a fourth would have the compact task"},
+		{200, 397, 600, "just room for two lengths with the full task"},
+		{198, 148, 594, "no room for two: both as they come"},
+		{32, 67, 134, "no room for a fourth"},
+	} {
+		p := planOf(t, spec(2, row.tokens))
+		require.Equal(t, 397, p.FullChars(0))
+		require.Equal(t, 67, p.LeastChars(0))
+		assert.Equal(t, [2]int{row.short, row.long}, probeLengths(p), "%d tokens: %s", row.tokens, row.why)
+	}
 }
 
 // Each prompt by itself where the tokenizer can be asked, in every dialect.
@@ -95,7 +119,6 @@ func TestByTokenizer(t *testing.T) {
 				assert.True(t, size.EachRequest)
 				assert.Equal(t, 12, size.Samples)
 				assert.InDelta(t, mean(got), size.MeasuredTokens, 1e-9, "what was measured is what will be sent")
-				assert.LessOrEqual(t, f.most, mostTokenizers, "the tokenizer takes the server's CPU")
 			})
 		}
 	}
@@ -122,6 +145,24 @@ func TestOneByOneUpToALimit(t *testing.T) {
 	assert.False(t, sizing.Sizes[0].EachRequest)
 	assert.Equal(t, leastSamples, sizing.Sizes[0].Samples)
 	assert.InEpsilon(t, EachTokens+1, mean(f.billedOf(plan)), Tolerance)
+}
+
+func TestWorkers(t *testing.T) {
+	for _, row := range []struct {
+		method            string
+		concurrency, want int
+		why               string
+	}{
+		{artifact.SizedByTokenizer, 1, 1, "no more than the cell"},
+		{artifact.SizedByTokenizer, 4, 4, "the limit"},
+		{artifact.SizedByTokenizer, 5, 4, "the tokenizer takes the server's CPU"},
+		{artifact.SizedByUsage, 16, 16, "as many as the cell"},
+		{artifact.SizedByUsage, 0, 1, "0 is taken as 1"},
+		{artifact.SizedByTokenizer, 0, 1, "here too"},
+	} {
+		s := &Sizer{o: Options{Concurrency: row.concurrency}, common: artifact.ContextSizing{Method: row.method}}
+		assert.Equal(t, row.want, s.workers(), row.why)
+	}
 }
 
 // A tokenizer that is not the model's is not believed.
@@ -153,8 +194,10 @@ func TestNoUsage(t *testing.T) {
 	assert.Contains(t, sizing.Notes[0], "could not be held against usage: counting by usage.prompt_tokens: the answer carries no usage")
 	assert.InEpsilon(t, 2048, mean(f.billedOf(plan)), Tolerance)
 
-	for _, dialect := range []string{none, sglang} {
-		f := &fake{tokens: wordy, dialect: dialect, noUsage: true}
+	for _, f := range []*fake{
+		{tokens: wordy, noUsage: true}, {tokens: wordy, dialect: sglang, noUsage: true},
+		{tokens: wordy, tokenizer: func(string) int { return 0 }, dialect: vllm, noUsage: true}, // 0 is no count
+	} {
 		_, _, err := sizerFor(t, f).Size(t.Context(), planOf(t, spec(4, 2048)))
 		require.ErrorContains(t, err, "sizing prompts in the model's own tokens (CAPACITY_CONTEXT_SIZING=measured): the server has no tokenizer to ask (")
 		assert.ErrorContains(t, err, "/tokenize: ")
@@ -184,6 +227,12 @@ func TestNothingOfTheCellIsSent(t *testing.T) {
 			for k, prompt := range f.sent {
 				require.False(t, heads[head(prompt)], "request %d for sizing begins as a prompt of the cell: %q", k, head(prompt))
 			}
+			for k, prompt := range f.sent {
+				marker := markerOf(prompt)
+				require.Equal(t, canaries, marker != "")
+				require.False(t, canaries && heads[marker], "request %d for sizing is of a prompt that was sent before: what verifies a length had no part in finding it", k)
+				heads[marker] = true
+			}
 		}
 	}
 }
@@ -196,6 +245,9 @@ func TestSharedPrefixIsSized(t *testing.T) {
 		plan, sizing, err := sizerFor(t, f).Size(t.Context(), planOf(t, s))
 		require.NoError(t, err)
 		assert.InEpsilon(t, 4096, mean(f.billedOf(plan)), Tolerance)
+		if dialect == vllm {
+			assert.InDelta(t, mean(f.billedOf(plan)), sizing.Sizes[0].MeasuredTokens, 1e-9, "with the prefix that will be sent")
+		}
 		prefix := sizing.SharedPrefix
 		require.NotNil(t, prefix)
 		assert.Equal(t, 2048, prefix.AskedTokens)

@@ -30,7 +30,9 @@ const parentPoll = 200 * time.Millisecond
 // ends the watching.
 //
 // A second interrupt changes nothing: writing the evidence takes a moment, and
-// what is in flight is already being canceled.
+// what is in flight is already being canceled. Nor does a later one, up to the
+// end of the process: stop leaves the signals of an interrupted run caught, so
+// that its results are told.
 func Watch(parent context.Context, deadline time.Time) (ctx context.Context, stop func(), err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var left <-chan time.Time
@@ -59,7 +61,15 @@ func Watch(parent context.Context, deadline time.Time) (ctx context.Context, sto
 			cancel(&Interrupted{reason})
 		}
 	}()
-	return ctx, func() { signal.Stop(signals); close(quit); <-done; cancel(nil) }, nil
+	stop = func() {
+		if ctx.Err() == nil {
+			signal.Stop(signals)
+		}
+		close(quit)
+		<-done
+		cancel(nil)
+	}
+	return ctx, stop, nil
 }
 
 // waitReason blocks until there is a reason to end the run, or "" at quit.
