@@ -150,6 +150,9 @@ func testService(ctx context.Context, t *testing.T, cell *suite.Cell) *suite.Out
 	if err := report.Text(t.Output(), &out.Native); err != nil {
 		t.Error(err)
 	}
+	if err := report.Prompts(t.Output(), out.Native.Harness); err != nil {
+		t.Error(err)
+	}
 	return out
 }
 

@@ -130,7 +130,7 @@ func seedsOf(runs []Run) []string {
 func factsOf(n *artifact.Native) map[string]string {
 	return map[string]string{
 		"measurement_protocol":     n.MeasurementProtocol,
-		"context":                  distributionText(n.ContextDistribution),
+		"context":                  contextText(n),
 		"max_context_tokens":       text(n.MaxContextTokens),
 		"max_tokens":               fmt.Sprint(n.MaxTokens),
 		"requests":                 fmt.Sprint(n.Requests),
@@ -153,6 +153,16 @@ func text[T any](v *T) string {
 		return notSaid
 	}
 	return fmt.Sprint(*v)
+}
+
+// contextText writes the sizes of the prompts, and whether they are the model's
+// own tokens: the same number is another prompt then.
+func contextText(n *artifact.Native) string {
+	text := distributionText(n.ContextDistribution)
+	if n.Harness != nil && n.Harness.ContextSizing != nil {
+		text += ", measured tokens"
+	}
+	return text
 }
 
 // distributionText writes the sizes and their shares, so that runs of different
