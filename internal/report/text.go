@@ -45,7 +45,7 @@ func Text(w io.Writer, n *artifact.Native) error {
 func workload(n *artifact.Native) string {
 	context := "a context distribution"
 	if n.ContextTokens != nil {
-		context = fmt.Sprintf("%d nominal tokens", *n.ContextTokens)
+		context = fmt.Sprintf("%d %s tokens", *n.ContextTokens, sizing(n))
 	}
 	words := "no words asked"
 	if n.ResponseWords != nil && *n.ResponseWords > 0 {
@@ -56,6 +56,14 @@ func workload(n *artifact.Native) string {
 		cache = *n.PromptCacheMode + " prompts"
 	}
 	return fmt.Sprintf("%d requests, concurrency %d, %s, %s, %s", n.Requests, n.Concurrency, context, words, cache)
+}
+
+// sizing says what the asked size of a prompt counts.
+func sizing(n *artifact.Native) string {
+	if n.Harness != nil && n.Harness.ContextSizing != nil {
+		return "measured"
+	}
+	return "nominal"
 }
 
 func target(n *artifact.Native) string {
