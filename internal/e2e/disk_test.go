@@ -53,7 +53,7 @@ func letGoUntilEnd(t *testing.T, h *holding, p *process) (rows int, last time.Ti
 	for !ended() && rows < 30 {
 		before := h.completions.Load()
 		last = time.Now()
-		h.release <- struct{}{}
+		h.letGo(t)
 		rows++
 		await(t, "the next request or the end", func() bool { return h.completions.Load() > before || ended() })
 	}
@@ -113,7 +113,7 @@ func TestFileSizeLimit(t *testing.T) {
 	awaitHeld(t, h, dir)
 	limitFileSize(t, p.cmd.Process.Pid, 64)
 	since := time.Now()
-	h.release <- struct{}{}
+	h.letGo(t)
 	got := p.wait(t)
 	assert.NotZero(t, got.exit)
 	assert.Contains(t, got.output, "file too large")
