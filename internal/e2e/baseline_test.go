@@ -29,7 +29,6 @@ func compared(url string, more ...string) []string {
 // taken, an unchanged server passes, one that is 20 % slower fails, and a cell
 // that is not the baseline's is refused.
 func TestBaselineGate(t *testing.T) {
-	wholeProcesses(t)
 	unchanged := refTarget(t, steady())
 	slowed := steady()
 	slowed.Faults = "slow=1.2@all"
@@ -105,7 +104,6 @@ func TestBaselineOfThreeRequests(t *testing.T) {
 
 // TestAA runs a cell against itself: two arms with seeds of their own, in turn.
 func TestAA(t *testing.T) {
-	wholeProcesses(t)
 	ref := refTarget(t, steady())
 	got := runSuite(t, compared(ref.URL, "AA=on", "REPEATS=2")...)
 	require.Zero(t, got.exit, got.output)

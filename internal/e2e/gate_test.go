@@ -238,7 +238,6 @@ func TestGateInterrupted(t *testing.T) {
 // TestGateKilled: kill -9 of the gate leaves two processes between it and the
 // suite alive, which must see it all the same.
 func TestGateKilled(t *testing.T) {
-	wholeProcesses(t)
 	t.Parallel()
 	p, h := startHeldGate(t)
 	since := p.kill(t)
@@ -249,7 +248,6 @@ func TestGateKilled(t *testing.T) {
 // TestGateWithoutItsGotestsum: when gotestsum is killed there is no JUnit file,
 // and the gate ends the tests that gotestsum left behind.
 func TestGateWithoutItsGotestsum(t *testing.T) {
-	wholeProcesses(t)
 	t.Parallel()
 	p, h := startHeldGate(t)
 	victim := childNamed(t, p.cmd.Process.Pid, "gotestsum")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -26,7 +27,16 @@ const moduleRoot = "../.."
 // binary is the compiled suite, made once for all tests of this package.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+// TestMain leaves the whole package out of -short: it starts go test, gotestsum
+// and hundreds of runs as processes, which takes minutes. .ci/run runs it all.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("internal/e2e starts whole processes and is left out of -short; .ci/run runs it")
+		return
+	}
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "anvil-capacity-e2e-")
@@ -47,15 +57,6 @@ func run(m *testing.M) int {
 
 // runLimit bounds every process that a test starts.
 const runLimit = 2 * time.Minute
-
-// wholeProcesses marks a test that builds or starts go test, gotestsum or many
-// runs: together they take minutes. .ci/run runs them all.
-func wholeProcesses(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("starts go test or many runs as processes: run without -short, as .ci/run does")
-	}
-}
 
 // result is a process that has ended.
 type result struct {

@@ -360,7 +360,6 @@ func TestSignals(t *testing.T) {
 
 // TestDeadlineNear ends the run by itself, ten seconds before go test would.
 func TestDeadlineNear(t *testing.T) {
-	wholeProcesses(t)
 	t.Parallel()
 	h := newHolding(t, heldFrom)
 	dir := suiteDir(t)
@@ -466,7 +465,6 @@ func pidIn(t *testing.T, file string) int {
 
 // TestKilledGoTest kills a real go test, whose pipe breaks with it.
 func TestKilledGoTest(t *testing.T) {
-	wholeProcesses(t)
 	t.Parallel()
 	h := newHolding(t, heldFrom)
 	dir := t.TempDir()

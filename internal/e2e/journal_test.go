@@ -52,7 +52,6 @@ func TestKilledRunUnderItsOwnName(t *testing.T) {
 
 // TestKilledRunIsRecoveredByHand uses the tool, as a user without a server does.
 func TestKilledRunIsRecoveredByHand(t *testing.T) {
-	wholeProcesses(t)
 	t.Parallel()
 	dir := killHeld(t)
 	cmd := exec.Command("go", "run", "./scripts/evidence", "recover", filepath.Join(dir, "artifacts", "held-c4-ctx256-w4.journal"))

@@ -66,7 +66,6 @@ var exactMetrics = []string{"throughput_tok_s", "ttft_p50_ms", "e2e_p50_ms", "tt
 // TestJUnitHasTheExactMetrics reads the properties out of the JUnit file that the
 // real gotestsum wrote, and holds each to the artifact bit by bit.
 func TestJUnitHasTheExactMetrics(t *testing.T) {
-	wholeProcesses(t)
 	o := fast()
 	o.DecodeBase = 2 * time.Millisecond // without, some answers take no time and have no TPOT
 	ref := refTarget(t, o)
@@ -100,7 +99,6 @@ func TestJUnitHasTheExactMetrics(t *testing.T) {
 // TestPageOfAFailedGate says what failed in the suite's own words, and shows the
 // texts of a hostile server as texts.
 func TestPageOfAFailedGate(t *testing.T) {
-	wholeProcesses(t)
 	o := fast()
 	o.Faults = "status=503@2"
 	o.Model = "<img src=http://evil.example>|`x`"
@@ -122,7 +120,6 @@ func TestPageOfAFailedGate(t *testing.T) {
 
 // TestPageOfAComparison shows every compared metric, also the ones that passed.
 func TestPageOfAComparison(t *testing.T) {
-	wholeProcesses(t)
 	ref := refTarget(t, fast())
 	base := runSuite(t, small(ref.URL, "RUN=base", "REPEATS=3", "SELF_CHECK=off")...)
 	require.Zero(t, base.exit, base.output)

@@ -12,7 +12,6 @@ import (
 // endpoint before a live cell, and sends nothing of it to the server. Whether
 // the error is small enough is for the machine to say, and not asserted.
 func TestSelfCheckBeforeALiveCell(t *testing.T) {
-	wholeProcesses(t)
 	o := fast()
 	o.DecodeBase = 5 * time.Millisecond
 	ref := refTarget(t, o)

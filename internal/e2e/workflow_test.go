@@ -227,7 +227,6 @@ func TestWorkflowSettings(t *testing.T) {
 // TestWorkflowGate runs the gate step of capacity.yml twice against a server on
 // loopback: a first run, and one that is compared with its evidence.
 func TestWorkflowGate(t *testing.T) {
-	wholeProcesses(t)
 	o := fast()
 	o.PrefillTokS, o.DecodeBase = 200_000, time.Millisecond
 	ref := refTarget(t, o)
