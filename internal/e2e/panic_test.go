@@ -127,7 +127,8 @@ func TestPanicInAWorker(t *testing.T) {
 			reason, _ := n.Partial()
 			assert.Contains(t, reason, tt.says)
 			assert.LessOrEqual(t, n.Completed, tt.completed)
-			assert.Equal(t, h.completions.Load()-1, int64(n.Completed+n.Failed)+unsent(tt.place), "every request that was sent has its row")
+			// One that was canceled on its way has a row, and the server never saw it.
+			assert.LessOrEqual(t, h.completions.Load()-1, int64(n.Completed+n.Failed)+unsent(tt.place), "every request that was sent has its row")
 			runner := 0
 			for _, f := range n.Failures {
 				if f.FailureClass == string(record.RunnerError) {
