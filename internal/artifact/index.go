@@ -1,8 +1,6 @@
 package artifact
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -82,16 +80,6 @@ func SchemaOf(path string) (string, error) {
 		return "", fmt.Errorf("reading %q: %w", path, explainJSON(data, err))
 	}
 	return head.Schema, nil
-}
-
-// DigestOf is the SHA-256 of a file, 64 hexadecimal digits.
-func DigestOf(path string) (string, error) {
-	data, err := readFile(path)
-	if err != nil {
-		return "", fmt.Errorf("reading %q: %w", path, err)
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:]), nil
 }
 
 // AsNative gives what a summary knows of its run in the shape of an artifact

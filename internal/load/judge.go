@@ -62,11 +62,10 @@ func (p Policy) judgeText(plan *workload.Plan, planned workload.Request, seen cl
 	}
 	complete := !seen.Response.TextTruncated
 	canary := contract.JudgeCanary(seen.Text, complete, planned.Marker, plan.Owner)
-	foreign := canary.ForeignMarkerCount > 0
 	for i, marker := range canary.Foreign {
 		canary.Foreign[i] = p.redacted(marker)
 	}
-	if p.Canaries != contract.Off || foreign {
+	if p.Canaries != contract.Off || canary.ForeignMarkerCount > 0 {
 		rec.Canary = &canary
 		rec.CanaryObserved = p.Canaries != contract.Strict
 	}
@@ -77,7 +76,7 @@ func (p Policy) judgeText(plan *workload.Plan, planned workload.Request, seen cl
 	if rec.Failure != nil {
 		return
 	}
-	if foreign || p.Canaries == contract.Strict && !canary.Passed {
+	if canary.Fails(p.Canaries) {
 		rec.Failure = failureOf(record.CanaryFailed, contract.DescribeCanary(canary, planned.Index, p.redacted(seen.Text)))
 		return
 	}

@@ -35,7 +35,7 @@ func (s *Session) WriteIndex(outcomes Outcomes) (path string, err error) {
 }
 
 func indexRun(f Finished) (artifact.IndexRun, error) {
-	digest, err := artifact.DigestOf(f.Outcome.NativePath)
+	digest, err := artifact.HashFile(f.Outcome.NativePath)
 	if err != nil {
 		return artifact.IndexRun{}, err
 	}

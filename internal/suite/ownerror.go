@@ -50,9 +50,7 @@ func (c *Cell) ownError(result load.Result) *artifact.SelfCheck {
 
 // suspect lists what speaks against the clock readings of a run.
 func suspect(n *artifact.Native, records []record.Record) []string {
-	reasons := selfcheck.Findings(n.Harness.SelfCheck, n.Harness.Client, selfcheck.Measured{
-		TTFOMS: metric(n, "time_to_first_output_p50_ms"), TTFTMS: metric(n, "ttft_p50_ms"), E2EMS: metric(n, "e2e_p50_ms"),
-	})
+	reasons := clockFindings(n)
 	for _, oddity := range []struct{ flag, meaning string }{
 		{record.FlagManyEventsPerRead, "their events came in bunches: a buffering proxy, perhaps, and its gaps are not the server's"},
 		{record.FlagContentEncoded, "they were compressed although identity was asked for: an event may have waited for the compressor"},
@@ -62,6 +60,14 @@ func suspect(n *artifact.Native, records []record.Record) []string {
 		}
 	}
 	return reasons
+}
+
+// clockFindings holds the suite's own error, and its want of CPU, against the
+// medians of the run.
+func clockFindings(n *artifact.Native) []string {
+	return selfcheck.Findings(n.Harness.SelfCheck, n.Harness.Client, selfcheck.Measured{
+		TTFOMS: metric(n, "time_to_first_output_p50_ms"), TTFTMS: metric(n, "ttft_p50_ms"), E2EMS: metric(n, "e2e_p50_ms"),
+	})
 }
 
 func metric(n *artifact.Native, key string) *float64 {
@@ -90,16 +96,13 @@ func (c *Cell) ClientVerdict(out *Outcome) Verdict {
 	if c.selfCheckErr != nil {
 		return Verdict{Message: c.selfCheckErr.Error()}
 	}
-	h := out.Native.Harness
-	found := selfcheck.Findings(h.SelfCheck, h.Client, selfcheck.Measured{
-		TTFOMS: metric(&out.Native, "time_to_first_output_p50_ms"), TTFTMS: metric(&out.Native, "ttft_p50_ms"), E2EMS: metric(&out.Native, "e2e_p50_ms"),
-	})
+	found := clockFindings(&out.Native)
 	switch {
 	case len(found) > 0 && c.endpoint.embedded == nil && c.SelfCheck:
 		return Verdict{Message: strings.Join(found, "\n") + "\n" + selfcheck.Advice}
 	case len(found) > 0:
 		return Verdict{Passed: true, Message: "a live cell with CAPACITY_SELF_CHECK on would fail here: " + strings.Join(found, "\n") + "\n" + selfcheck.Advice}
-	case h.SelfCheck == nil:
+	case out.Native.Harness.SelfCheck == nil:
 		return Verdict{Passed: true, Message: "the suite's own error was not measured (CAPACITY_SELF_CHECK is off)"}
 	}
 	return Verdict{Passed: true, Message: "the suite's own error is small against what it measured; it cannot see the network between client and server"}
