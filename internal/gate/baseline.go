@@ -328,21 +328,16 @@ func signedPercent(x float64) string {
 	return "-" + percent(-x)
 }
 
-// SpreadsOf measures how much identical runs differ, by metric key: arms are the
-// runs of one build, each with several. A metric for which it cannot be said is
-// left out.
-func SpreadsOf(regressions []config.Regression, arms ...[]Run) map[string]stats.Spread {
+// SpreadsOf measures how much runs of one build differ, by metric key. A metric
+// for which it cannot be said, as of a single run, is left out.
+func SpreadsOf(regressions []config.Regression, runs []Run) map[string]stats.Spread {
 	spreads := map[string]stats.Spread{}
 	for _, name := range comparedMetrics(regressions) {
 		metric, err := stats.MetricOf(name)
 		if err != nil {
 			continue
 		}
-		samples := make([]stats.Arm, len(arms))
-		for i, runs := range arms {
-			samples[i] = armOf(runs, metric)
-		}
-		if spread, err := stats.SpreadOf(metric.Statistic, samples...); err == nil {
+		if spread, err := stats.SpreadOf(metric.Statistic, armOf(runs, metric)); err == nil {
 			spreads[metric.Key] = spread
 		}
 	}
@@ -350,15 +345,15 @@ func SpreadsOf(regressions []config.Regression, arms ...[]Run) map[string]stats.
 }
 
 // DescribeSpreads says, a line a metric, how much identical runs differ here, and
-// which change a comparison of as many runs must therefore not flag. arms are
-// taken as runs of one build.
-func DescribeSpreads(regressions []config.Regression, confidence float64, arms ...[]Run) []string {
-	spreads := SpreadsOf(regressions, slices.Concat(arms...))
+// which change a comparison of as many runs must therefore not flag. Both arms are
+// runs of one build.
+func DescribeSpreads(regressions []config.Regression, confidence float64, a, b []Run) []string {
+	spreads := SpreadsOf(regressions, slices.Concat(a, b))
 	lines := make([]string, 0, len(spreads))
 	for _, key := range slices.Sorted(maps.Keys(spreads)) {
 		s := spreads[key]
 		lines = append(lines, fmt.Sprintf("%s: identical runs differ by %s (coefficient of variation); a gate must not flag less than %s between arms of %d and %d runs",
-			key, percent(s.CV), percent(s.Unflagged(confidence, len(arms[0]), len(arms[len(arms)-1]))), len(arms[0]), len(arms[len(arms)-1])))
+			key, percent(s.CV), percent(s.Unflagged(confidence, len(a), len(b))), len(a), len(b)))
 	}
 	return lines
 }

@@ -120,3 +120,16 @@ func TestBoundedThresholds(t *testing.T) {
 	count := judge(config.Threshold{Metric: "prompt_tokens", Op: "<=", Limit: 1e9, Bound: 0.95})
 	assert.Equal(t, Unknown, count.Status, "a sum has no interval")
 }
+
+// TestSpreadsOfOneBuild: two runs say how much runs differ, also where each arm
+// of an A/A comparison has but one; a single run says nothing.
+func TestSpreadsOfOneBuild(t *testing.T) {
+	a, b := published(t, defaultBuild), published(t, tunedBuild)
+	regressions := []config.Regression{{Metric: "ttft", Margin: 0.05}}
+	spread, ok := SpreadsOf(regressions, []Run{a, b})["ttft_mean_ms"]
+	require.True(t, ok)
+	assert.Equal(t, 1.0, spread.DF, "two runs have one degree of freedom")
+	assert.Greater(t, spread.CV, 0.0)
+	assert.Empty(t, SpreadsOf(regressions, []Run{a}))
+	assert.Len(t, DescribeSpreads(regressions, 0.95, []Run{a}, []Run{b}), 1)
+}

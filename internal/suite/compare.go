@@ -3,6 +3,7 @@ package suite
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"anvil-capacity/internal/artifact"
 	"anvil-capacity/internal/config"
@@ -30,7 +31,7 @@ func (s *Session) AgainstBaseline(cell config.Cell, outcomes Outcomes) Compariso
 		Allow: s.Settings.BaselineAllow, Confidence: s.Settings.Confidence,
 	}
 	if s.Settings.AA {
-		b.Spread = gate.SpreadsOf(s.Settings.MaxRegression, b.Cell, runsOf(outcomes.arm(cell.Name, ArmB)))
+		b.Spread = gate.SpreadsOf(s.Settings.MaxRegression, slices.Concat(b.Cell, runsOf(outcomes.arm(cell.Name, ArmB))))
 	}
 	return s.compare(b)
 }
