@@ -6,11 +6,6 @@ import (
 	"strings"
 )
 
-// HitRateKey is the metric key under which a gate asks for [Report.HitRate]:
-// prefix-cache hits over queries during the cell, 0 to 1, as the engine counts
-// them. It is not measured when the engine does not say, which fails a gate.
-const HitRateKey = "prefix_cache_hit_rate"
-
 // Report is the engine's view of a cell, as the artifact keeps it under
 // harness.engine. Every pointer that is nil is not known: the engine does not
 // expose it, or there was no reading. Lists and maps are never nil.

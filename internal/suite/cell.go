@@ -8,6 +8,7 @@ import (
 	"anvil-capacity/internal/client"
 	"anvil-capacity/internal/config"
 	"anvil-capacity/internal/contract"
+	"anvil-capacity/internal/engine"
 	"anvil-capacity/internal/load"
 	"anvil-capacity/internal/preflight"
 	"anvil-capacity/internal/workload"
@@ -28,6 +29,8 @@ type Cell struct {
 	// selfCheckErr says why it could not be.
 	selfCheck    *artifact.SelfCheck
 	selfCheckErr error
+	// identity is what the server says it is, asked once a cell; nil is not yet.
+	identity *engine.Identity
 }
 
 // NewCell opens the target of a turn; Close ends it. It refuses when a cell

@@ -49,14 +49,21 @@ func (c *Cell) watchEngine(ctx context.Context) (*watched, error) {
 	}
 	w := &watched{reader: reader}
 	if c.MetricsURL != config.MetricsOff {
-		hint := c.Engine
-		if c.endpoint.embedded != nil {
-			hint = engine.RefServer
+		if c.identity == nil {
+			c.identity = reader.Identify(ctx, c.engineHint())
 		}
-		w.identity = reader.Identify(ctx, hint)
+		w.identity = c.identity
 	}
 	w.sampler = reader.Start(ctx, engine.DefaultInterval)
 	return w, nil
+}
+
+// engineHint names the engine where it is known without asking.
+func (c *Cell) engineHint() string {
+	if c.endpoint.embedded != nil {
+		return engine.RefServer
+	}
+	return c.Engine
 }
 
 // report ends the readings and folds them with what the client saw.

@@ -87,13 +87,14 @@ func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, pro
 	if c.endpoint.embedded != nil {
 		c.endpoint.embedded.DrainLog() // what came before is not this run's
 	}
-	// Handshakes are no part of an answer: the pool is connected before the
-	// first clock starts. Where that fails the requests will say why.
-	_, _ = c.endpoint.client.Warm(ctx, min(c.Concurrency, requests))
 	counters, err := c.watchEngine(ctx)
 	if err != nil {
 		return nil, errors.Join(err, k.drop())
 	}
+	// Handshakes are no part of an answer: the pool is connected before the
+	// first clock starts, and last of all, since a server may close what idles.
+	// Where that fails the requests will say why.
+	_, _ = c.endpoint.client.Warm(ctx, min(c.Concurrency, requests))
 	usage := selfcheck.StartUsage()
 	result, err := load.Run(ctx, load.Options{
 		Plan: plan, Client: c.endpoint.client, Body: bodies(plan, template),
