@@ -2,11 +2,13 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"os"
 	"runtime"
 	"runtime/metrics"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"syscall"
@@ -115,10 +117,16 @@ func rounds(b *testing.B, w work, readers ...reader) *series {
 	return s
 }
 
+// turn takes one cost. A CPU profile tells the readers apart by their label:
+//
+//	go test -run '^$' -bench Paced -count 6 -cpuprofile cpu.out ./internal/bench
+//	go tool pprof -top -tagfocus reader=client cpu.out
 func (s *series) turn(b *testing.B, r reader, w work) {
 	reading := r.prepare(b, w)
 	defer reading.close()
-	s.costs[r.name] = append(s.costs[r.name], measure(w.streams*w.script.events, func() { reading.read() }))
+	pprof.Do(b.Context(), pprof.Labels("reader", r.name), func(context.Context) {
+		s.costs[r.name] = append(s.costs[r.name], measure(w.streams*w.script.events, func() { reading.read() }))
+	})
 }
 
 // median of one figure of a reader, over its turns.

@@ -104,10 +104,14 @@ func prepareClient(tb testing.TB, w work) reading {
 	require.NoError(tb, err)
 	_, err = c.Warm(tb.Context(), w.streams)
 	require.NoError(tb, err)
-	spy := &spy{Client: c, seen: make([]seen, w.streams), policy: w}
+	spy := &spy{Client: c, keepArrivals: w.keep, seen: make([]seen, w.streams)}
+	var completer load.Completer = c
+	if w.keep || w.script.pace == flood {
+		completer = spy
+	}
 	read := func() []seen {
 		result, err := load.Run(context.Background(), load.Options{
-			Plan: plan, Client: spy, Concurrency: w.streams, Policy: policyOf(w),
+			Plan: plan, Client: completer, Concurrency: w.streams, Policy: policyOf(w),
 			Body: func(i int) ([]byte, error) { return template.Append(nil, plan.AppendPrompt(nil, i)), nil },
 		})
 		require.NoError(tb, err)
@@ -125,24 +129,22 @@ func prepareClient(tb testing.TB, w work) reading {
 // spy keeps of an observation what no record has.
 type spy struct {
 	*client.Client
-	policy work
-	mu     sync.Mutex
-	next   int
-	seen   []seen
+	keepArrivals bool
+	mu           sync.Mutex
+	next         int
+	seen         []seen
 }
 
 func (s *spy) Complete(ctx context.Context, body []byte) client.Observation {
 	obs := s.Client.Complete(ctx, body)
-	if s.policy.keep || s.policy.script.pace == flood {
-		s.keep(&obs)
-	}
+	s.keep(&obs)
 	return obs
 }
 
 func (s *spy) keep(obs *client.Observation) {
 	one := seen{start: obs.Start, ttft: obs.TTFT}
 	words := strings.Fields(obs.Text)
-	if s.policy.keep {
+	if s.keepArrivals {
 		for i, at := range obs.Arrivals[1:] { // of the first event, which is the marker
 			one.arrivals = append(one.arrivals, arrival{stamp(words[1+i]), obs.Start.Add(at)})
 		}

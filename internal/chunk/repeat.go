@@ -54,23 +54,37 @@ func (cur *choice) onlyText(c *Chunk) (at span, reasoning bool) {
 	return span{}, false // two names for one text: neither decides alone
 }
 
-// repeat decodes data that differs from the pattern only in the text. It reads
-// nothing and leaves c alone when it gives false.
-func (d *Decoder) repeat(data []byte, c *Chunk) bool {
+// Text gives the text of an event that says one text and nothing else, where that
+// is seen without decoding it: the event differs from one decoded before only
+// there. Decode would give the same as Chunk.Reasoning, or as Chunk.Content, and
+// leave the rest of the Chunk empty but for HasChoice0. ok is false for any other
+// event, and for the first of its kind; then nothing was read. The text is valid
+// as long as the slices of a Chunk are.
+func (d *Decoder) Text(data []byte) (text []byte, reasoning, ok bool) {
 	p := &d.last
 	start, end := len(p.before), len(data)-len(p.after)
 	if start == 0 || end < start || !bytes.Equal(data[:start], p.before) || !bytes.Equal(data[end:], p.after) {
-		return false
+		return nil, false, false
 	}
-	text := data[start:end:end]
+	text = data[start:end:end]
 	if !isPlainASCII(data, start, end) {
 		var next int
 		if text, next = d.repeatText(data, start-1); next-1 != end {
-			return false
+			return nil, false, false
 		}
 	}
+	return text, p.reasoning, true
+}
+
+// repeat decodes data that differs from the pattern only in the text. It leaves c
+// alone when it gives false.
+func (d *Decoder) repeat(data []byte, c *Chunk) bool {
+	text, reasoning, ok := d.Text(data)
+	if !ok {
+		return false
+	}
 	*c = Chunk{HasChoice0: true}
-	if p.reasoning {
+	if reasoning {
 		c.Reasoning = text
 	} else {
 		c.Content = text

@@ -205,9 +205,10 @@ func BenchmarkReader(b *testing.B) {
 	b.SetBytes(int64(len(body.event)))
 	const events = 1000
 	for b.Loop() {
-		r.reset()
 		body.left = events
-		s := &stream{reader: r, dog: &watchdog{cancel: func(error) {}}, t0: stamp, labelled: true}
+		x := exchange{t0: stamp}
+		s := r.begin(&x)
+		s.labelled = true
 		_ = s.read(body)
 		if s.contentChunks != events {
 			b.Fatal(s.contentChunks)

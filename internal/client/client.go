@@ -103,11 +103,16 @@ type Observation struct {
 // Observation. When ctx ends, the request ends at once, as canceled. The body
 // is not kept.
 func (c *Client) Complete(ctx context.Context, body []byte) Observation {
+	return *c.complete(ctx, body)
+}
+
+// complete is Complete. Observations go by pointer below here, and what sends is
+// apart from what reads: a goroutine of 1,000 that wait for their streams then
+// fits into the 8 KiB of stack that its way down to the socket needs.
+func (c *Client) complete(ctx context.Context, body []byte) *Observation {
 	x, limited, cancel := c.newExchange(ctx, body)
 	defer cancel()
-	var raw *http.Response // of openai-go: the exchange has the one with the body
-	_, err := c.chat.New(limited, openai.ChatCompletionNewParams{},
-		option.WithRequestBody("application/json", body), option.WithResponseBodyInto(&raw))
+	err := c.send(limited, x)
 	if x.t0.IsZero() {
 		return c.unsent(err)
 	}
@@ -122,22 +127,32 @@ func (c *Client) Complete(ctx context.Context, body []byte) Observation {
 	return c.observeStream(ctx, limited, x)
 }
 
+// send hands the request to the transport, and comes back with the response
+// header, which x then has, or without.
+func (c *Client) send(ctx context.Context, x *exchange) error {
+	var raw *http.Response // of openai-go: the exchange has the one with the body
+	_, err := c.chat.New(ctx, openai.ChatCompletionNewParams{},
+		option.WithRequestBody("application/json", x.body), option.WithResponseBodyInto(&raw))
+	return err
+}
+
 // unsent reports a request that the transport was never handed, which is a
 // fault of this suite: all that a user can get wrong was refused by New.
-func (c *Client) unsent(err error) Observation {
+func (c *Client) unsent(err error) *Observation {
 	now := time.Now()
 	f := record.Failure{Class: record.RunnerError, ErrorType: fmt.Sprintf("%T", err)}
 	f.Message, f.MessageTruncated = record.Clip("the request was not sent: " + c.safe(fmt.Sprint(err)))
-	return Observation{Start: now, End: now, Failure: &f}
+	return &Observation{Start: now, End: now, Failure: &f}
 }
 
 // observeRefusal reports a status other than 2xx.
-func (c *Client) observeRefusal(x *exchange) Observation {
+func (c *Client) observeRefusal(x *exchange) *Observation {
 	r := c.readers.Get().(*reader)
-	defer c.readers.Put(r)
+	defer c.putBack(r)
 	head := x.readHead()
 	server := parseServerError(&r.decoder, head)
-	s := &stream{bytes: int64(len(head))}
+	s := r.begin(x)
+	s.bytes = int64(len(head))
 	if len(head) > 0 {
 		s.raw.add(head)
 	}
@@ -154,11 +169,11 @@ func (x *exchange) readHead() []byte {
 }
 
 // observeStream reads and judges the body of a 2xx.
-func (c *Client) observeStream(ctx, limited context.Context, x *exchange) Observation {
+func (c *Client) observeStream(ctx, limited context.Context, x *exchange) *Observation {
 	r := c.readers.Get().(*reader)
-	r.reset()
-	defer c.readers.Put(r)
-	s := &stream{reader: r, dog: &x.dog, t0: x.t0, labelled: isEventStream(x.res), safe: c.safe, keepArrivals: c.opts.KeepArrivals}
+	defer c.putBack(r)
+	s := r.begin(x)
+	s.labelled, s.safe, s.keepArrivals = isEventStream(x.res), c.safe, c.opts.KeepArrivals
 	x.dog.enter(awaitOutput, x.header)
 	body, encoded := content(x.res)
 	err := s.read(body)
@@ -173,7 +188,7 @@ func (c *Client) observeStream(ctx, limited context.Context, x *exchange) Observ
 		took = end.at
 	}
 	obs := c.observe(x, s, f, took)
-	s.report(&obs, c)
+	s.report(obs, c)
 	if encoded {
 		obs.Response.Flags = append(obs.Response.Flags, record.FlagContentEncoded)
 	}
@@ -181,10 +196,16 @@ func (c *Client) observeStream(ctx, limited context.Context, x *exchange) Observ
 	return obs
 }
 
+// putBack gives a reader to the next request, and keeps nothing of this one alive.
+func (c *Client) putBack(r *reader) {
+	r.stream = stream{}
+	c.readers.Put(r)
+}
+
 // observe makes what all observations have: s is nil without a response, f nil
 // without a failure.
-func (c *Client) observe(x *exchange, s *stream, f *fault, took time.Duration) Observation {
-	obs := Observation{Start: x.t0, End: x.t0.Add(took)}
+func (c *Client) observe(x *exchange, s *stream, f *fault, took time.Duration) *Observation {
+	obs := &Observation{Start: x.t0, End: x.t0.Add(took)}
 	obs.Response.Connection = x.connection()
 	if x.res != nil {
 		obs.Response.HTTPStatus = x.res.StatusCode

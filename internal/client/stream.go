@@ -11,10 +11,13 @@ import (
 	"anvil-capacity/internal/sse"
 )
 
-// readBytes is how much one read takes at most: as much as the transport's own
-// buffer holds, which is what a read of many small chunks gives. A larger one is
-// not faster, and 1,000 streams hold one each.
-const readBytes = 4 << 10
+// socketBytes is how much one system call takes from the socket at most, and
+// readBytes one read of the body. Twice net/http's default halves the calls that a
+// backlog costs; more would not pay for what 1,000 streams hold.
+const (
+	socketBytes = 8 << 10
+	readBytes   = 4 << 10
+)
 
 // reader holds the memory that reading a stream needs. It goes from request to
 // request through the client's pool.
@@ -24,17 +27,20 @@ type reader struct {
 	decoder chunk.Decoder
 	text    contract.Capture
 	gaps    record.GapHistogram
+	stream  stream // the one that is read, or was last
 }
 
 func newReader(eventLimit int) *reader {
 	return &reader{buf: make([]byte, readBytes), parser: sse.NewParser(eventLimit)}
 }
 
-// reset makes the reader ready for another stream.
-func (r *reader) reset() {
+// begin makes the reader ready for the response of x, and gives its stream.
+func (r *reader) begin(x *exchange) *stream {
 	r.parser.Reset()
 	r.text.Reset()
 	r.gaps.Reset()
+	r.stream = stream{reader: r, dog: &x.dog, t0: x.t0}
+	return &r.stream
 }
 
 // stream is what one response body says, read by read.
@@ -128,10 +134,21 @@ func (s *stream) read(body io.Reader) error {
 func (s *stream) take(b []byte, at time.Duration) {
 	s.reads++
 	s.bytes += int64(len(b))
-	unknown, had := s.parser.Stats().Unknown, s.lost.found != nil
-	s.lost.add(b)
+	unknown := s.parser.Unknown()
 	s.parser.Feed(b)
 	s.next(at)
+	if s.lost.found == nil && s.parser.Unknown() == unknown && s.parser.Between() {
+		s.lost.mid = false
+		return // every line was one of an event stream: no need to look for others
+	}
+	s.findStray(b, unknown)
+}
+
+// findStray looks for JSON without event framing in the bytes of one read; unknown
+// is how many lines the parser did not know before it.
+func (s *stream) findStray(b []byte, unknown int) {
+	had := s.lost.found != nil
+	s.lost.add(b)
 	if s.done.set && !had && s.unknownAtDone == unknown {
 		s.lost.found = nil // it stands after [DONE], where nothing counts
 	}
@@ -156,13 +173,31 @@ func (s *stream) next(at time.Duration) {
 		s.crowdedReads++
 	}
 	s.eventReads++
-	if n := s.outputs - outputs; n > 1 {
+	n := s.outputs - outputs
+	if n > 0 {
+		s.dog.last.Store(int64(at))
+	}
+	if n > 1 {
 		s.shared += n
 	}
 }
 
 // event reads one event.
 func (s *stream) event(ev *sse.Event, at time.Duration) {
+	if len(ev.Type) == 0 && !ev.Unterminated {
+		// Nearly every event of an answer says one text and nothing else.
+		if text, reasoning, ok := s.decoder.Text(ev.Data); ok {
+			s.events++
+			switch {
+			case len(text) == 0:
+			case reasoning:
+				s.output(nil, true, at)
+			default:
+				s.output(text, false, at)
+			}
+			return
+		}
+	}
 	if string(ev.Type) == "error" {
 		s.events++
 		s.errorEvent(ev.Data, at)
@@ -192,7 +227,7 @@ func (s *stream) event(ev *sse.Event, at time.Duration) {
 // chunk reads the parts of one chunk; none hides another (WIRE 15).
 func (s *stream) chunk(c *chunk.Chunk, at time.Duration) {
 	if len(c.Content) > 0 || len(c.Reasoning) > 0 {
-		s.output(c, at)
+		s.output(c.Content, len(c.Reasoning) > 0, at)
 	}
 	if len(c.FinishReason) > 0 {
 		s.finish(c.FinishReason, at)
@@ -217,8 +252,9 @@ func (s *stream) chunk(c *chunk.Chunk, at time.Duration) {
 // timingsBytes bounds Observation.Timings.
 const timingsBytes = 4 << 10
 
-// output counts generated text.
-func (s *stream) output(c *chunk.Chunk, at time.Duration) {
+// output counts generated text: what is visible of it, nil for none, and whether
+// there is reasoning.
+func (s *stream) output(visible []byte, reasoning bool, at time.Duration) {
 	s.outputs++
 	if s.firstOutput.set {
 		s.gaps.Add(at - s.lastOutput.at)
@@ -226,17 +262,16 @@ func (s *stream) output(c *chunk.Chunk, at time.Duration) {
 	}
 	s.firstOutput.unless(at)
 	s.lastOutput.to(at)
-	s.dog.last.Store(int64(at))
 	if s.keepArrivals {
 		s.arrivals = append(s.arrivals, at)
 	}
-	if len(c.Reasoning) > 0 {
+	if reasoning {
 		s.reasoningChunks++
 	}
-	if len(c.Content) > 0 {
+	if len(visible) > 0 {
 		s.firstText.unless(at)
 		s.contentChunks++
-		s.text.Add(c.Content)
+		s.text.Add(visible)
 	}
 }
 

@@ -324,7 +324,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			r := newReader(limit)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			s := &stream{reader: r, dog: &watchdog{cancel: func(error) {}}, t0: time.Now(), labelled: true}
+			s := begun(r)
 			_ = s.read(&without{text: row.text, left: size})
 			_ = s.text.Text()
 			runtime.ReadMemStats(&after)
@@ -337,10 +337,17 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// begun is a stream of a response that calls itself one, and has no limits.
+func begun(r *reader) *stream {
+	s := r.begin(&exchange{dog: watchdog{cancel: func(error) {}}, t0: time.Now()})
+	s.labelled = true
+	return s
+}
+
 // TestHeadOfAnythingIsBounded reads no more of what is not an event stream than
 // says what it is.
 func TestHeadOfAnythingIsBounded(t *testing.T) {
-	s := &stream{reader: newReader(eventLimitMost), dog: &watchdog{cancel: func(error) {}}, t0: time.Now()}
+	s := newReader(eventLimitMost).begin(&exchange{dog: watchdog{cancel: func(error) {}}, t0: time.Now()})
 	defer s.dog.stop()
 	require.ErrorIs(t, s.read(&without{text: "{\"a\": 1}\n", left: 1 << 30}), errNotFramed)
 	assert.GreaterOrEqual(t, s.bytes, int64(HeadBytes))
@@ -355,10 +362,8 @@ func TestNoAllocationForAnEvent(t *testing.T) {
 	body := &endless{event: []byte(benchEvent(1))}
 	allocs := func(events int) float64 {
 		return testing.AllocsPerRun(20, func() {
-			r.reset()
 			body.left = events
-			s := &stream{reader: r, dog: &watchdog{cancel: func(error) {}}, t0: time.Now(), labelled: true}
-			_ = s.read(body)
+			_ = begun(r).read(body)
 		})
 	}
 	few, many := allocs(10), allocs(5010)

@@ -37,6 +37,7 @@ func newTransport(o Options) *http.Transport {
 		MaxIdleConnsPerHost:    max(o.Concurrency, 1),
 		IdleConnTimeout:        IdleTimeout,
 		DisableCompression:     true,
+		ReadBufferSize:         socketBytes,
 		MaxResponseHeaderBytes: HeaderBytes,
 		Protocols:              &protocols,
 	}

@@ -34,9 +34,9 @@ func (p Policy) redacted(text string) string {
 // judge makes the record of one request. The order of the checks is the order
 // of the failure classes; the first that fails names the request's failure, and
 // the verdicts that could be made are kept beside it.
-func (p Policy) judge(plan *workload.Plan, index int, seen client.Observation) record.Record {
+func (p Policy) judge(plan *workload.Plan, index int, seen *client.Observation) *record.Record {
 	planned := plan.Request(index)
-	rec := record.Record{
+	rec := &record.Record{
 		RequestIndex:         index,
 		PlannedContextTokens: planned.ContextTokens,
 		ElapsedMS:            record.MS(endOf(seen).Sub(seen.Start)),
@@ -50,13 +50,13 @@ func (p Policy) judge(plan *workload.Plan, index int, seen client.Observation) r
 			"the answer carries no usage although stream_options.include_usage asked for it; "+
 				"CAPACITY_USAGE=observe accepts it, and tokens, TPOT and throughput are then not measured")
 	}
-	p.judgeText(plan, planned, seen, &rec)
+	p.judgeText(plan, planned, seen, rec)
 	rec.ResponseReceived = rec.Failure == nil || rec.Failure.Class != record.RequestError && rec.Failure.Class != record.RunnerError
 	return rec
 }
 
 // judgeText makes the verdicts on the visible text, where there is any.
-func (p Policy) judgeText(plan *workload.Plan, planned workload.Request, seen client.Observation, rec *record.Record) {
+func (p Policy) judgeText(plan *workload.Plan, planned workload.Request, seen *client.Observation, rec *record.Record) {
 	if !seen.HasTTFT {
 		return
 	}
@@ -85,7 +85,7 @@ func (p Policy) judgeText(plan *workload.Plan, planned workload.Request, seen cl
 	}
 }
 
-func timingOf(seen client.Observation) record.Timing {
+func timingOf(seen *client.Observation) record.Timing {
 	var t record.Timing
 	if seen.HasTTFO {
 		t.TTFOMS = new(record.MS(seen.TTFO))

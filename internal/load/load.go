@@ -162,15 +162,7 @@ func (r *run) work() {
 // zero for a worker's first; it returns when the slot is free again.
 func (r *run) one(index int, body []byte, bodyErr error, freed time.Time) time.Time {
 	defer r.rescue(index)
-	var seen client.Observation
-	if bodyErr != nil {
-		now := time.Now()
-		seen = client.Observation{Start: now, End: now, Failure: &record.Failure{
-			Class: record.RunnerError, ErrorType: fmt.Sprintf("%T", bodyErr), Message: bodyErr.Error(),
-		}}
-	} else {
-		seen = r.complete(body)
-	}
+	seen := r.complete(body, bodyErr)
 	rec := r.Policy.judge(r.Plan, index, seen)
 	rec.FirstWave = freed.IsZero()
 	if !rec.FirstWave {
@@ -181,14 +173,22 @@ func (r *run) one(index int, body []byte, bodyErr error, freed time.Time) time.T
 	return end
 }
 
-func (r *run) complete(body []byte) client.Observation {
+// complete makes one request; without a body it could not be made.
+func (r *run) complete(body []byte, bodyErr error) *client.Observation {
+	if bodyErr != nil {
+		now := time.Now()
+		return &client.Observation{Start: now, End: now, Failure: &record.Failure{
+			Class: record.RunnerError, ErrorType: fmt.Sprintf("%T", bodyErr), Message: bodyErr.Error(),
+		}}
+	}
 	r.inFlight.Add(1)
 	defer r.inFlight.Add(-1)
-	return r.Client.Complete(r.ctx, body)
+	seen := r.Client.Complete(r.ctx, body)
+	return &seen
 }
 
 // keep puts the record of a request where it belongs.
-func (r *run) keep(rec record.Record, start, end time.Time) {
+func (r *run) keep(rec *record.Record, start, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if rec.Failure != nil && rec.Failure.Detail == record.Canceled && r.ctx.Err() != nil {
@@ -201,15 +201,15 @@ func (r *run) keep(rec record.Record, start, end time.Time) {
 		r.lastEnd = end
 	}
 	r.totals.add(rec)
-	r.slots[rec.RequestIndex] = slot{record: rec, start: start, filled: true}
+	r.slots[rec.RequestIndex] = slot{record: *rec, start: start, filled: true}
 	if r.OnRecord != nil {
-		r.OnRecord(rec)
+		r.OnRecord(*rec)
 	}
 }
 
 // endOf is when a request was over for its user: the end of the answer, or of
 // the attempt; never the time a connection lingers after [DONE].
-func endOf(seen client.Observation) time.Time {
+func endOf(seen *client.Observation) time.Time {
 	if seen.Failure == nil && seen.HasE2E {
 		return seen.Start.Add(seen.E2E)
 	}

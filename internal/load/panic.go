@@ -65,7 +65,7 @@ func (r *run) rescue(index int) {
 	}
 	message, clipped := record.Clip(fault.Error())
 	now := time.Now()
-	r.keep(record.Record{
+	r.keep(&record.Record{
 		RequestIndex: index, PlannedContextTokens: r.Plan.Request(index).ContextTokens,
 		Failure: &record.Failure{Class: record.RunnerError, ErrorType: "panic", Message: message, MessageTruncated: clipped},
 	}, now, now)

@@ -56,7 +56,7 @@ type totals struct {
 	done, failed, outputTokens int
 }
 
-func (t *totals) add(rec record.Record) {
+func (t *totals) add(rec *record.Record) {
 	t.done++
 	if rec.Failure != nil {
 		t.failed++

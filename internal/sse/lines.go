@@ -89,6 +89,11 @@ func (p *Parser) keep() {
 	if len(rest) > 0 && p.hold(rest) && !p.isMark() {
 		p.fits(p.lineLen())
 	}
+	p.drop()
+}
+
+// drop lets the bytes fed go: all of them are read.
+func (p *Parser) drop() {
 	p.in, p.pos = nil, 0
 	p.lf, p.cr = -1, -1
 }

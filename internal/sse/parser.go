@@ -142,6 +142,14 @@ func (p *Parser) Err() error { return p.err }
 // Stats gives the counts so far.
 func (p *Parser) Stats() Stats { return p.stats }
 
+// Unknown is Stats().Unknown.
+func (p *Parser) Unknown() int { return p.stats.Unknown }
+
+// Between says that the last byte fed ended an event or its line, by an LF, and
+// that nothing is under way. It says so only once Next gave false, and no sooner
+// than the first line is over.
+func (p *Parser) Between() bool { return p.between }
+
 // Feed hands over the bytes of one read. b stays the caller's; it must not
 // change until Next gave false, which must come before the next Feed. After an
 // error the bytes are counted and dropped.
@@ -166,7 +174,16 @@ func (p *Parser) Finish() { p.finished = true }
 // Next gives the next event that the bytes fed complete, in ev, or false: then
 // see Err, and feed more bytes.
 func (p *Parser) Next(ev *Event) bool {
-	return p.between && p.whole(ev) || p.next(ev)
+	if p.between {
+		if p.pos == len(p.in) && !p.finished {
+			p.drop()
+			return false
+		}
+		if p.whole(ev) {
+			return true
+		}
+	}
+	return p.next(ev)
 }
 
 // whole is the fast path: an event of one data line ended by two LFs, all of it
