@@ -47,6 +47,10 @@ func parseBaseURL(text string) (normal, want, hint string) {
 	}
 	path, endpoint := cutEndpoint(u)
 	switch {
+	case strings.Contains(u.Path, "@"):
+		// A password with / in it ends the host early, and the rest of it would be
+		// kept and shown as a path.
+		return "", "no @ after the host", "give the key as CAPACITY_API_KEY, and no user or password in the URL"
 	case endpoint != "":
 		return "", "the URL without " + endpoint, "the suite adds it: write " + completed(text)
 	case path == "":

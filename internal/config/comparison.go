@@ -152,7 +152,7 @@ func metricsURL(field func(*Settings) *string) kind {
 			return
 		}
 		u, err := url.Parse(v.text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Contains(u.Path, "@") {
 			// The text may hold a password: it is not repeated.
 			v.report("a value that is not one", "", "such as http://localhost:8000/metrics")
 			return

@@ -26,6 +26,7 @@ func TestComparisonFaults(t *testing.T) {
 		{"confidence of a coin", "50% is no confidence", []string{"CONFIDENCE=50%"}, []string{"CAPACITY_CONFIDENCE", "above 50%"}},
 		{"confidence of certainty", "no sample gives it", []string{"CONFIDENCE=100%"}, []string{"99.99%"}},
 		{"bound without a confidence", "@ and nothing", []string{"THRESHOLDS=ttft_p95_ms<=2000@"}, []string{"a confidence after @"}},
+		{"metrics with / in a password", "the rest of it would be a path that is kept", []string{"METRICS_URL=http://user/hunter2@h/metrics"}, []string{"CAPACITY_METRICS_URL", "http://localhost:8000/metrics"}},
 		{"metrics with a password", "it must not be repeated", []string{"METRICS_URL=http://user:hunter2@h/metrics"}, []string{"CAPACITY_METRICS_URL", "http://localhost:8000/metrics"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -208,6 +208,7 @@ func TestBadInput(t *testing.T) {
 		{"userinfo", "it would be sent as Basic auth", []string{"BASE_URL=http://me:s3cr3t@h:1/v1"}, []string{`"http://[redacted]@h:1/v1"`, "no user or password", "CAPACITY_API_KEY"}},
 		{"userinfo with @", "up to the last @", []string{"BASE_URL=http://me:s3cr3t@x@h/v1"}, []string{`[redacted]@h/v1`}},
 		{"userinfo, no scheme", "nothing of it in the hint either", []string{"BASE_URL=me:s3cr3t@h/v1"}, []string{`"[redacted]@h/v1"`, "want a scheme", "write http://localhost:8000/v1"}},
+		{"userinfo with /", "it ends the host early, and the rest would be a path that is shown", []string{"BASE_URL=http://me/s3cr3t@h/v1"}, []string{`"http://[redacted]@h/v1"`, "no @ after the host", "CAPACITY_API_KEY"}},
 		{"userinfo escaped", "an @ too much escaped, so that it does not parse", []string{"BASE_URL=http://me:s3cr3t%40h/v1"}, []string{`[redacted]%40h/v1`}},
 		{"userinfo and bad host", "url.Parse's error would repeat it", []string{"BASE_URL=http://me:s3cr3t@h h/v1"}, []string{`[redacted]@h h/v1`, "want a URL"}},
 		{"query with @", "what is userinfo and what is query cannot be told", []string{"BASE_URL=http://h/v1?user=a@b&key=s3cr3t"}, []string{`"http://[redacted]"`, "no query"}},
