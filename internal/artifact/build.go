@@ -68,6 +68,8 @@ type Facts struct {
 	Client *ClientUsage `json:"client,omitempty"`
 	Notes  []string     `json:"notes,omitempty"`
 
+	// GapsFile is the file name of the run's [GapsFile], "" for none.
+	GapsFile string `json:"gaps_file,omitempty"`
 	// ContextSizing is nil for nominal prompts.
 	ContextSizing *ContextSizing `json:"context_sizing,omitempty"`
 }
@@ -96,6 +98,7 @@ func Build(run Run) Native {
 	n := describe(run.Facts)
 	n.stamp(run.StartedAt, run.WallMS)
 	n.fill(records, run.WallMS)
+	n.Harness.GapsFile = run.GapsFile
 	n.Harness.ContextSizing = run.ContextSizing.observed(records)
 	n.Harness.Notes = append(n.Harness.Notes, n.Harness.ContextSizing.Deviations()...)
 	n.Harness.CacheSplit = splitCache(run.Facts, records)

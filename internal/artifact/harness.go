@@ -55,6 +55,9 @@ type Harness struct {
 	CacheSplit *CacheSplit `json:"cache_split,omitempty"`
 	// Gaps are the times between output events, of all completed requests.
 	Gaps *PooledGaps `json:"inter_chunk,omitempty"`
+	// GapsFile names the file beside this one that has all of them one by one
+	// (CAPACITY_GAPS=all); "" is none.
+	GapsFile string `json:"gaps_file,omitempty"`
 }
 
 // Leak is an answer that carries the marker of another request of its run.

@@ -94,8 +94,10 @@ type Observation struct {
 	Reads, EventReads, CrowdedReads int
 
 	// Arrivals are the times from Start to each output event, as TTFO is to the
-	// first; nil without Options.KeepArrivals.
-	Arrivals []time.Duration
+	// first; nil without Options.KeepArrivals. ArrivalsTruncated says that there
+	// were more than ArrivalsMost.
+	Arrivals          []time.Duration
+	ArrivalsTruncated bool
 }
 
 // Complete sends one request, whose body [Body] or a [Template] made, and reads

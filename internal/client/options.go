@@ -100,7 +100,8 @@ type Options struct {
 	// since a header is not output.
 	HeaderTimeout time.Duration
 
-	// KeepArrivals fills Observation.Arrivals, 8 bytes an output event.
+	// KeepArrivals fills Observation.Arrivals, 8 bytes an output event and
+	// ArrivalsMost events at most.
 	KeepArrivals bool
 
 	// DialContext makes connections; nil is the network. For tests.

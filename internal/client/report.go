@@ -21,7 +21,7 @@ func (s *stream) report(obs *Observation, c *Client) {
 	obs.Text = s.text.Text()
 	obs.Tokens = s.tokens()
 	obs.Reads, obs.EventReads, obs.CrowdedReads = s.reads, s.eventReads, s.crowdedReads
-	obs.Arrivals = s.arrivals
+	obs.Arrivals, obs.ArrivalsTruncated = s.arrivals, s.keepArrivals && s.outputs > len(s.arrivals)
 
 	res := &obs.Response
 	res.ContentChunks, res.ReasoningChunks = s.contentChunks, s.reasoningChunks

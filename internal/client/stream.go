@@ -252,6 +252,9 @@ func (s *stream) chunk(c *chunk.Chunk, at time.Duration) {
 // timingsBytes bounds Observation.Timings.
 const timingsBytes = 4 << 10
 
+// ArrivalsMost bounds Observation.Arrivals: 8 MiB of a stream that never ends.
+const ArrivalsMost = 1 << 20
+
 // output counts generated text: what is visible of it, nil for none, and whether
 // there is reasoning.
 func (s *stream) output(visible []byte, reasoning bool, at time.Duration) {
@@ -262,7 +265,7 @@ func (s *stream) output(visible []byte, reasoning bool, at time.Duration) {
 	}
 	s.firstOutput.unless(at)
 	s.lastOutput.to(at)
-	if s.keepArrivals {
+	if s.keepArrivals && len(s.arrivals) < ArrivalsMost {
 		s.arrivals = append(s.arrivals, at)
 	}
 	if reasoning {

@@ -108,6 +108,8 @@ type Settings struct {
 
 	// Run is the file stem of the evidence; "" is made from the time.
 	Run string
+	// Gaps is GapsHistogram or GapsAll.
+	Gaps string
 	// ArtifactDir is the folder of the evidence.
 	ArtifactDir string
 	// ClockDomainID and ConfigurationFingerprint are recorded as given; "" is
@@ -157,6 +159,14 @@ const (
 	UsageRequire = "require"
 	// UsageObserve accepts it; its token counts are then null.
 	UsageObserve = "observe"
+)
+
+// Values of Settings.Gaps.
+const (
+	// GapsHistogram keeps the times between output events as histograms, in the artifact.
+	GapsHistogram = "histogram"
+	// GapsAll keeps each of them besides, in a file of its own.
+	GapsAll = "all"
 )
 
 // Values of Settings.Thinking (PROTOCOL section 2, serve_flags.thinking_mode).

@@ -365,6 +365,11 @@ var table = []setting{
 		kind:    label("a path", func(s *Settings) *string { return &s.ArtifactDir }),
 	},
 	{
+		Name: "GAPS", Group: groupEvidence, Default: GapsHistogram,
+		Meaning: "How the times between output events are kept: as a histogram a request in the artifact, or each of them too, in <run>-gaps.jsonl (all).",
+		kind:    oneOf(func(s *Settings) *string { return &s.Gaps }, GapsHistogram, GapsAll),
+	},
+	{
 		Name: "CLOCK_DOMAIN_ID", Group: groupEvidence,
 		Meaning: "Names the clock of this machine, so that artifacts of load generators on one clock can be joined exactly. Not set: null.",
 		Example: "rack-7-ptp",

@@ -39,6 +39,10 @@ type Options struct {
 	// OnRecord sees every record as it finishes, one at a time, in order of
 	// completion; nil is none. It delays the worker that calls it and nobody's clock.
 	OnRecord func(record.Record)
+	// OnArrivals sees the times of all output events of a request, where the client
+	// keeps them (client.Observation), before OnRecord sees its record; nil is
+	// none. It must be safe for concurrent use.
+	OnArrivals func(index int, arrivals []time.Duration, truncated bool)
 	// OnProgress sees the state of the run every ProgressEvery (0: 5 s) and
 	// once at the end; nil is none.
 	OnProgress    func(Progress)
@@ -169,6 +173,9 @@ func (r *run) one(index int, body []byte, bodyErr error, freed time.Time) time.T
 		rec.DispatchLagMS = new(record.MS(seen.Start.Sub(freed)))
 	}
 	end := endOf(seen)
+	if r.OnArrivals != nil {
+		r.OnArrivals(index, seen.Arrivals, seen.ArrivalsTruncated)
+	}
 	r.keep(rec, seen.Start, end)
 	return end
 }

@@ -32,6 +32,7 @@ func (s *Session) openEndpoint(cell config.Cell) (*endpoint, error) {
 	options := client.Options{
 		APIKey: cell.APIKey, Headers: cell.Headers, RootCAs: s.rootCAs, HTTPVersion: cell.HTTPVersion,
 		Timeout: cell.Timeout, StallTimeout: cell.StallTimeout, Concurrency: cell.Concurrency,
+		KeepArrivals: cell.Gaps == config.GapsAll,
 	}
 	if cell.Embedded() {
 		server, err := startEmbedded()

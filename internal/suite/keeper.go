@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,12 +21,15 @@ import (
 type keeper struct {
 	paths   Paths
 	journal *artifact.Journal
+	gaps    *artifact.GapsFile // nil where gaps are kept as histograms alone
 	room    *room
 	made    os.FileInfo // the journal, when it was made
 	redact  func(text string) string
 
 	cancel context.CancelCauseFunc
-	err    error // the first row that could not be written; OnRecord's
+
+	mu  sync.Mutex // guards err
+	err error      // the first row that could not be written
 }
 
 // EvidenceError says that a run was ended because its rows could not be kept.
@@ -51,7 +55,13 @@ func newKeeper(paths Paths, facts artifact.Facts, redact func(string) string) (*
 	if err == nil {
 		k.room, err = holdRoom(filepath.Dir(paths.Native), evidenceBytes(facts.Requests))
 	}
+	if err == nil && facts.GapsFile != "" {
+		k.gaps, err = artifact.CreateGapsFile(paths.Gaps, filepath.Base(paths.Native))
+	}
 	if err != nil {
+		if k.room != nil {
+			k.room.release()
+		}
 		return nil, errors.Join(fmt.Errorf("keeping the evidence of %d requests: %w", facts.Requests, err), removed(journal))
 	}
 	return k, nil
@@ -99,13 +109,37 @@ func (k *keeper) missing() error {
 }
 
 // add appends a finished record: load.Options.OnRecord.
-func (k *keeper) add(r record.Record) {
-	err := k.journal.Append(r)
-	if err == nil || k.err != nil {
+func (k *keeper) add(r record.Record) { k.check(k.journal.Append(r)) }
+
+// addArrivals gives load.Options.OnArrivals, nil where gaps are not kept one by one.
+func (k *keeper) addArrivals() func(index int, arrivals []time.Duration, truncated bool) {
+	if k.gaps == nil {
+		return nil
+	}
+	return func(index int, arrivals []time.Duration, truncated bool) {
+		k.check(k.gaps.Append(index, arrivals, truncated))
+	}
+}
+
+// check ends the run at the first row that could not be written.
+func (k *keeper) check(err error) {
+	if err == nil {
 		return
 	}
-	k.err = err
-	k.cancel(&EvidenceError{err})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err == nil {
+		k.err = err
+		k.cancel(&EvidenceError{err})
+	}
+}
+
+// closeGaps ends the gaps file, where there is one.
+func (k *keeper) closeGaps() error {
+	if k.gaps == nil {
+		return nil
+	}
+	return k.gaps.Close()
 }
 
 // write puts the artifact into the artifact directory, a partial one under its
@@ -146,7 +180,7 @@ func (k *keeper) keep(out *Outcome) {
 	default:
 		err = errors.Join(err, removed(k.journal))
 	}
-	out.EvidenceErr = errors.Join(k.err, err)
+	out.EvidenceErr = errors.Join(k.err, err, k.closeGaps())
 }
 
 // elsewhere writes the artifact to a new folder outside the artifact directory.
@@ -200,15 +234,18 @@ func (k *keeper) salvage(value any, stack []byte) (out *Outcome, err error) {
 }
 
 func (k *keeper) recovered(reason string) (Recovered, error) {
-	if err := k.journal.Close(); err != nil {
+	if err := errors.Join(k.closeGaps(), k.journal.Close()); err != nil {
 		return Recovered{}, err
 	}
 	return recoverJournal(k.paths.Journal, reason)
 }
 
-// drop takes back a journal of which nothing came.
+// drop takes back the files of a run of which nothing came.
 func (k *keeper) drop() error {
 	k.room.release()
+	if k.gaps != nil {
+		return errors.Join(k.gaps.Remove(), removed(k.journal))
+	}
 	return removed(k.journal)
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
 	"anvil-capacity/internal/artifact"
 	"anvil-capacity/internal/client"
+	"anvil-capacity/internal/config"
 	"anvil-capacity/internal/engine"
 	"anvil-capacity/internal/load"
 	"anvil-capacity/internal/record"
@@ -71,7 +73,11 @@ func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, pro
 	if err != nil {
 		return nil, err
 	}
-	k, err := newKeeper(c.session.paths(c.turn, suffix), facts, c.endpoint.redact)
+	paths := c.session.paths(c.turn, suffix)
+	if c.Gaps == config.GapsAll {
+		facts.GapsFile = filepath.Base(paths.Gaps)
+	}
+	k, err := newKeeper(paths, facts, c.endpoint.redact)
 	if err != nil {
 		c.session.halt(err)
 		return nil, err
@@ -98,7 +104,8 @@ func (c *Cell) drive(ctx context.Context, seed, requests int, suffix string, pro
 	usage := selfcheck.StartUsage()
 	result, err := load.Run(ctx, load.Options{
 		Plan: plan, Client: c.endpoint.client, Body: bodies(plan, template),
-		Concurrency: c.Concurrency, Policy: c.policy(), OnProgress: progress, OnRecord: k.add,
+		Concurrency: c.Concurrency, Policy: c.policy(), OnProgress: progress,
+		OnRecord: k.add, OnArrivals: k.addArrivals(),
 	})
 	if err != nil {
 		return nil, errors.Join(err, k.drop())

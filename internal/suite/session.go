@@ -75,6 +75,8 @@ type Paths struct {
 	// Partial takes the place of Native for a run that was cut short.
 	Partial string
 	Journal string
+	// Gaps has all gaps between output events, where CAPACITY_GAPS asks for them.
+	Gaps string
 }
 
 // paths names the files of a run: <run>.json where there is one cell,
@@ -91,6 +93,7 @@ func (s *Session) paths(turn Turn, suffix string) Paths {
 		Summary: base + "-summary.json",
 		Partial: base + partialSuffix,
 		Journal: base + artifact.JournalSuffix,
+		Gaps:    base + artifact.GapsSuffix,
 	}
 }
 
@@ -107,7 +110,7 @@ func (s *Session) checkNames() error {
 	for _, turn := range s.Turns {
 		for _, suffix := range []string{"", scoutSuffix} {
 			p := s.paths(turn, suffix)
-			for _, path := range []string{p.Native, p.Summary, p.Partial, p.Journal} {
+			for _, path := range []string{p.Native, p.Summary, p.Partial, p.Journal, p.Gaps} {
 				if _, err := os.Lstat(path); err == nil {
 					taken = append(taken, path)
 				}
