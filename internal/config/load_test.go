@@ -21,7 +21,7 @@ func TestDefaults(t *testing.T) {
 		Requests: 32, Concurrency: []int{4}, Context: []Context{{[]ContextPart{{2048, 1}}}}, ResponseWords: []int{16},
 		MaxTokens: 256, ControlledOutput: contract.Observe, Canaries: contract.Strict, PromptCache: "unique", Usage: "require",
 		Timeout: 10 * time.Minute, StallTimeout: 2 * time.Minute,
-		Thinking: "default", Preflight: true, ArtifactDir: "artifacts",
+		Thinking: "default", Preflight: true, Gaps: "histogram", ArtifactDir: "artifacts",
 		ContextSizing: "nominal", Repeats: 1, Order: "sequential", Confidence: 0.95, SelfCheck: true,
 	}
 	assert.Equal(t, want, mustLoad(t, nil))
@@ -39,7 +39,7 @@ func TestEveryVariableSetsItsField(t *testing.T) {
 		"RESPONSE_WORDS=16,256", "CONTROLLED_OUTPUT=Strict", "CANARIES=observe", "PROMPT_CACHE=shared", "SHARED_PREFIX_TOKENS=1024",
 		"SCOUT_REQUESTS=8", "SCOUT_SEED=0", "TIMEOUT=1h", "STALL_TIMEOUT=90s", "TEMPERATURE=0.7", "TOP_P=0.9", "THINKING=disabled",
 		`EXTRA_BODY={ "top_k": 20, "chat_template_kwargs": {"a": [1]} }`, "THRESHOLDS=ttft_p50_ms <= 22500,throughput_tok_s>=21",
-		"MAX_FAILURE_RATE=5%", "PREFLIGHT=off", "USAGE=observe", "RUN=a.b_c-1", "ARTIFACT_DIR=/tmp/e v", "CLOCK_DOMAIN_ID=rack 7",
+		"MAX_FAILURE_RATE=5%", "PREFLIGHT=off", "USAGE=observe", "RUN=a.b_c-1", "GAPS=All", "ARTIFACT_DIR=/tmp/e v", "CLOCK_DOMAIN_ID=rack 7",
 		"CONFIGURATION_FINGERPRINT=sha256:"+strings.Repeat("aF", 32),
 		"CONTEXT_SIZING=measured", "REPEATS=3", "ORDER=interleaved", "BASELINE="+earlier, "BASELINE_ALLOW=max_context_tokens, thinking",
 		"MAX_REGRESSION=ttft=5%, throughput = 3%", "CONFIDENCE=99%", "AA=on", "SELF_CHECK=off", "METRICS_URL=http://gpu-1.example/metrics")
@@ -54,7 +54,7 @@ func TestEveryVariableSetsItsField(t *testing.T) {
 		Timeout: time.Hour, StallTimeout: 90 * time.Second, Temperature: 0.7, TopP: new(0.9), Thinking: "disabled",
 		ExtraBody:      json.RawMessage(`{"top_k":20,"chat_template_kwargs":{"a":[1]}}`),
 		Thresholds:     []Threshold{{"ttft_p50_ms", "<=", 22500, "ttft_p50_ms <= 22500", 0}, {"throughput_tok_s", ">=", 21, "throughput_tok_s>=21", 0}},
-		MaxFailureRate: 0.05, Run: "a.b_c-1", ArtifactDir: "/tmp/e v", ClockDomainID: "rack 7",
+		MaxFailureRate: 0.05, Run: "a.b_c-1", Gaps: "all", ArtifactDir: "/tmp/e v", ClockDomainID: "rack 7",
 		ConfigurationFingerprint: "sha256:" + strings.Repeat("af", 32),
 		ContextSizing:            "measured", Repeats: 3, Order: "interleaved", Baseline: []string{earlier},
 		BaselineAllow: []string{"max_context_tokens", "thinking"},
