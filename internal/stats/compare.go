@@ -54,7 +54,6 @@ func Compare(baseline, candidate Arm, options Options) Comparison {
 		return c.stop(err)
 	}
 	c.describe(b, k)
-	c.warnOfOrder(baseline, candidate)
 	e, err := c.estimate(b, k, options)
 	if err != nil {
 		return c.stop(err)
@@ -136,31 +135,6 @@ func (c *Comparison) describe(b, k measured) {
 	c.Baseline.Value, c.Baseline.Requests = finite(math.Exp(b.logMean())), b.requests
 	c.Candidate.Value, c.Candidate.Requests = finite(math.Exp(k.logMean())), k.requests
 	c.Change = finite(math.Expm1(k.logMean() - b.logMean()))
-}
-
-// warnOfOrder says when a drift of the machine would look like a difference.
-func (c *Comparison) warnOfOrder(baseline, candidate Arm) {
-	bLow, bHigh, bKnown := orders(baseline)
-	kLow, kHigh, kKnown := orders(candidate)
-	if !bKnown || !kKnown || len(baseline.Runs)+len(candidate.Runs) < 3 {
-		return
-	}
-	if bHigh < kLow || kHigh < bLow {
-		c.warn("all runs of one arm came before the other's: a drift of the machine looks like a difference; interleave them")
-	}
-}
-
-func orders(a Arm) (low, high int, known bool) {
-	for i, r := range a.Runs {
-		if r.Order <= 0 {
-			return 0, 0, false
-		}
-		if i == 0 || r.Order < low {
-			low = r.Order
-		}
-		high = max(high, r.Order)
-	}
-	return low, high, true
 }
 
 func (c *Comparison) warn(format string, args ...any) {

@@ -427,39 +427,6 @@ func TestCompareBlindAbove(t *testing.T) {
 	assert.Equal(t, CannotTell, verdict(1.001*limit))
 }
 
-func TestCompareOrder(t *testing.T) {
-	arm := func(orders ...int) Arm {
-		a := figures(100, 101, 99)
-		for i, o := range orders {
-			a.Runs[i].Order = o
-		}
-		return a
-	}
-	for _, row := range []struct {
-		name                string
-		baseline, candidate Arm
-		warns               bool
-	}{
-		{"one after the other", arm(1, 2, 3), arm(4, 5, 6), true},
-		{"the candidate first", arm(4, 5, 6), arm(1, 2, 3), true},
-		{"interleaved", arm(1, 4, 5), arm(2, 3, 6), false},
-		{"unknown", arm(), arm(), false},
-		{"partly unknown", arm(1, 2, 0), arm(4, 5, 6), false},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			c := Compare(row.baseline, row.candidate, Options{})
-			if !row.warns {
-				assert.Empty(t, c.Warnings)
-				return
-			}
-			require.Len(t, c.Warnings, 1)
-			assert.ErrorContains(t, c.Warnings[0], "interleave")
-		})
-	}
-	pair := Compare(Arm{Runs: []Run{{Values: wander(50, 1), Order: 1}}}, Arm{Runs: []Run{{Values: wander(50, 2), Order: 2}}}, Options{Spread: &Spread{}})
-	assert.Empty(t, pair.Warnings, "two runs cannot be interleaved")
-}
-
 // TestCompareInvariance: swapping the arms turns the change around, and a unit
 // changes nothing but the values.
 func TestCompareInvariance(t *testing.T) {

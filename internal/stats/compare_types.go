@@ -41,9 +41,6 @@ type Run struct {
 	// WallMS is the wall clock of the run in ms, for what the end of a closed loop
 	// adds to the error of a rate, when slots run dry one by one. 0: not added.
 	WallMS float64
-	// Order is the run's place in time among all runs of both arms, from 1; 0 is
-	// unknown. It is used for a warning only.
-	Order int
 }
 
 // Arm is one side of a comparison: the runs of one build, one or more.
