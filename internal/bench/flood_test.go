@@ -19,8 +19,9 @@ const floodTotal = 200_000
 // else the machine does, and of wall time. TTFT is the first text's by each
 // reader, and by the server's own stamps.
 //
-// A client that cannot keep up must say so: bottleneck-told is the share of turns
-// in which this suite's own check found it short of CPU (see selfcheck.Findings).
+// A client that cannot keep up must say so: bottleneck-told is 1 where this suite's
+// own check found it short of CPU (see selfcheck.Findings), and behind-told the
+// share of its answers that it marked as read later than they were there.
 func BenchmarkFlood(b *testing.B) {
 	for _, streams := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) { benchFlood(b, streams) })
@@ -42,6 +43,7 @@ func benchFlood(b *testing.B, streams int) {
 	b.ReportMetric(quantile(t.truth, 0.5), "server-ttft-p50-ms")
 	b.ReportMetric(quantile(t.truth, 0.99), "server-ttft-p99-ms")
 	b.ReportMetric(median(t.told), "bottleneck-told")
+	b.ReportMetric(median(t.behind), "behind-told")
 	b.ReportMetric(median(t.share), "client-cpu-share")
 }
 
@@ -51,6 +53,7 @@ type ttfts struct {
 	of          map[string][]float64
 	truth       []float64
 	told, share []float64
+	behind      []float64 // share of answers, a turn
 }
 
 // watch is a reader whose streams' TTFT is collected.
@@ -74,10 +77,21 @@ func (t *ttfts) watch(r reader) reader {
 					told = 1
 				}
 				t.told, t.share = append(t.told, told), append(t.share, spent.CPUShare)
+				t.behind = append(t.behind, behindShare(all))
 			}
 			return all
 		}, inner.close}
 	}}
+}
+
+func behindShare(all []seen) float64 {
+	n := 0.0
+	for _, one := range all {
+		if one.behind {
+			n++
+		}
+	}
+	return n / float64(len(all))
 }
 
 // TestFloodIsReadWhole holds the benchmark to what it says it does: each event of

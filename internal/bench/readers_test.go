@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"anvil-capacity/internal/client"
 	"anvil-capacity/internal/contract"
 	"anvil-capacity/internal/load"
+	"anvil-capacity/internal/record"
 	"anvil-capacity/internal/workload"
 )
 
@@ -35,6 +37,7 @@ type seen struct {
 	start    time.Time
 	ttft     time.Duration
 	first    string // the first text
+	behind   bool   // this suite's client says that it set the pace
 	arrivals []arrival
 }
 
@@ -142,7 +145,7 @@ func (s *spy) Complete(ctx context.Context, body []byte) client.Observation {
 }
 
 func (s *spy) keep(obs *client.Observation) {
-	one := seen{start: obs.Start, ttft: obs.TTFT}
+	one := seen{start: obs.Start, ttft: obs.TTFT, behind: slices.Contains(obs.Response.Flags, record.FlagClientBehind)}
 	words := strings.Fields(obs.Text)
 	if s.keepArrivals {
 		for i, at := range obs.Arrivals[1:] { // of the first event, which is the marker

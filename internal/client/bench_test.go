@@ -206,10 +206,9 @@ func BenchmarkReader(b *testing.B) {
 	const events = 1000
 	for b.Loop() {
 		body.left = events
-		x := exchange{t0: stamp}
-		s := r.begin(&x)
-		s.labelled = true
+		s := begun(r)
 		_ = s.read(body)
+		s.dog.stop()
 		if s.contentChunks != events {
 			b.Fatal(s.contentChunks)
 		}

@@ -12,6 +12,15 @@ import (
 // them to tell.
 const manyEventsLeast = 8
 
+// setThePace says that this client was behind the server for more than half of
+// the time from the first output to the last, and a tenth of the whole: the next
+// bytes were there before it had read those before. What is measured there is
+// this client. The bursts of a proxy are no such thing, since the waits are
+// between them, or before them where there is but one.
+func (s *stream) setThePace() bool {
+	return s.outputs >= manyEventsLeast && 2*s.behind > s.lastOutput.at-s.firstOutput.at && 10*s.behind > s.lastOutput.at
+}
+
 // report puts what a stream said into an observation.
 func (s *stream) report(obs *Observation, c *Client) {
 	obs.TTFO, obs.HasTTFO = s.firstOutput.at, s.firstOutput.set
@@ -78,6 +87,7 @@ func (s *stream) flags() []string {
 	flag(record.FlagUnterminatedFinalEvent, s.unterminated)
 	flag(record.FlagDataAfterDone, s.afterDone)
 	flag(record.FlagMultipleChoices, s.otherChoices)
+	flag(record.FlagClientBehind, s.setThePace())
 	flag(record.FlagManyEventsPerRead, s.outputs >= manyEventsLeast && 2*s.shared > s.outputs)
 	return flags
 }

@@ -82,6 +82,11 @@ type stream struct {
 	// event or more, and two or more.
 	outputs, shared, eventReads, crowdedReads int
 
+	// behind is how much of the time went from a large read to one that found more
+	// waiting; lastRead and large describe the read before.
+	behind, lastRead time.Duration
+	large            bool
+
 	fault *fault // the gravest so far
 }
 
@@ -129,11 +134,22 @@ func (s *stream) read(body io.Reader) error {
 	}
 }
 
+// A read of largeRead bytes or more left others waiting, or nearly did; one that
+// took less than waited to come back had not to wait for the server.
+const (
+	largeRead = readBytes * 3 / 4
+	waited    = time.Millisecond
+)
+
 // take reads the events that the bytes of one read complete. They all arrived
 // when it returned.
 func (s *stream) take(b []byte, at time.Duration) {
 	s.reads++
 	s.bytes += int64(len(b))
+	if gap := at - s.lastRead; s.large && gap < waited {
+		s.behind += gap
+	}
+	s.large, s.lastRead = len(b) >= largeRead, at
 	unknown := s.parser.Unknown()
 	s.parser.Feed(b)
 	s.next(at)

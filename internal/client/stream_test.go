@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -84,6 +86,66 @@ func TestCrowdedReads(t *testing.T) {
 
 	s.answer(true, []byte(okHead), pair, pair, pair, one, one, end)
 	assert.Equal(t, []string{record.FlagManyEventsPerRead}, c.Complete(t.Context(), testBody).Response.Flags, "6 of 8")
+}
+
+// readCost is what a read of a pacedBody takes that finds something.
+const readCost = 20 * time.Microsecond
+
+// pacedBody gives these portions, each after its wait.
+type pacedBody struct {
+	event string
+	steps []portion
+	rest  []byte
+}
+
+type portion struct {
+	events int
+	after  time.Duration
+}
+
+func (b *pacedBody) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		if len(b.steps) == 0 {
+			return 0, io.EOF
+		}
+		next := b.steps[0]
+		b.steps = b.steps[1:]
+		time.Sleep(next.after)
+		b.rest = []byte(strings.Repeat(b.event, next.events))
+	}
+	time.Sleep(readCost)
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// TestClientBehind tells a server that this client cannot follow from one that
+// makes it wait, whatever the size of its portions.
+func TestClientBehind(t *testing.T) {
+	event := benchEvent(1)
+	full := readBytes/len(event) + 1
+	for _, tt := range []struct {
+		name  string
+		steps []portion
+		want  bool
+		why   string
+	}{
+		{"always_more", []portion{{50 * full, 0}}, true, "each read is full and the next is there at once"},
+		{"large_events_of_a_slow_server", slices.Repeat([]portion{{full, 20 * time.Millisecond}}, 50), false, "each read had to wait"},
+		{"bursts_of_a_proxy", slices.Repeat([]portion{{20 * full, 100 * time.Millisecond}}, 10), false, "the waits are between the bursts"},
+		{"an_event_a_read", slices.Repeat([]portion{{1, 0}}, 50), false, "nothing was left when it read"},
+		{"buffered_whole", []portion{{20 * full, time.Second}}, false, "a proxy kept the answer back, and reading it took no time beside that"},
+		{"one_read", []portion{{full / 2, time.Millisecond}}, false, "no time went by from the first output to the last"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := begun(newReader(eventLimitMost))
+				assert.ErrorIs(t, s.read(&pacedBody{event: event, steps: tt.steps}), io.EOF)
+				require.NotZero(t, s.outputs)
+				assert.Equal(t, tt.want, slices.Contains(s.flags(), record.FlagClientBehind), tt.why)
+			})
+		})
+	}
 }
 
 // TestTextIsBounded holds the capture's limit at n-1, n and n+1 characters.

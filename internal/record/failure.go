@@ -115,6 +115,7 @@ const (
 	FlagContentEncoded         = "content_encoded"          // compressed although identity was asked: times are suspect
 	FlagMultipleChoices        = "multiple_choices"         // choices other than 0 arrived: no TPOT
 	FlagManyEventsPerRead      = "many_events_per_read"     // a buffering proxy: gaps are not the server's
+	FlagClientBehind           = "client_behind"            // this suite set the pace and not the server
 )
 
 // NewFailure makes the failure of a detail, with its class from the Taxonomy

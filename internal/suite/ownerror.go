@@ -50,7 +50,12 @@ func (c *Cell) ownError(result load.Result) *artifact.SelfCheck {
 
 // suspect lists what speaks against the clock readings of a run.
 func suspect(n *artifact.Native, records []record.Record) []string {
-	reasons := clockFindings(n)
+	return append(clockFindings(n, records), oddities(records)...)
+}
+
+// oddities are what answers show that speaks against their clock readings.
+func oddities(records []record.Record) []string {
+	var reasons []string
 	for _, oddity := range []struct{ flag, meaning string }{
 		{record.FlagManyEventsPerRead, "their events came in bunches: a buffering proxy, perhaps, and its gaps are not the server's"},
 		{record.FlagContentEncoded, "they were compressed although identity was asked for: an event may have waited for the compressor"},
@@ -63,11 +68,16 @@ func suspect(n *artifact.Native, records []record.Record) []string {
 }
 
 // clockFindings holds the suite's own error, and its want of CPU, against the
-// medians of the run.
-func clockFindings(n *artifact.Native) []string {
-	return selfcheck.Findings(n.Harness.SelfCheck, n.Harness.Client, selfcheck.Measured{
+// medians of the run, and says when it was slower than the server.
+func clockFindings(n *artifact.Native, records []record.Record) []string {
+	found := selfcheck.Findings(n.Harness.SelfCheck, n.Harness.Client, selfcheck.Measured{
 		TTFOMS: metric(n, "time_to_first_output_p50_ms"), TTFTMS: metric(n, "ttft_p50_ms"), E2EMS: metric(n, "e2e_p50_ms"),
 	})
+	if behind := flagged(records, record.FlagClientBehind); 2*behind > len(records) {
+		found = append(found, fmt.Sprintf("in %d of %d answers more was always there when this client came to read (%s): it was itself the bottleneck",
+			behind, len(records), record.FlagClientBehind))
+	}
+	return found
 }
 
 func metric(n *artifact.Native, key string) *float64 {
@@ -96,7 +106,7 @@ func (c *Cell) ClientVerdict(out *Outcome) Verdict {
 	if c.selfCheckErr != nil {
 		return Verdict{Message: c.selfCheckErr.Error()}
 	}
-	found := clockFindings(&out.Native)
+	found := clockFindings(&out.Native, out.Result.Records)
 	switch {
 	case len(found) > 0 && c.endpoint.embedded == nil && c.SelfCheck:
 		return Verdict{Message: strings.Join(found, "\n") + "\n" + selfcheck.Advice}
@@ -105,5 +115,6 @@ func (c *Cell) ClientVerdict(out *Outcome) Verdict {
 	case out.Native.Harness.SelfCheck == nil:
 		return Verdict{Passed: true, Message: "the suite's own error was not measured (CAPACITY_SELF_CHECK is off)"}
 	}
-	return Verdict{Passed: true, Message: "the suite's own error is small against what it measured; it cannot see the network between client and server"}
+	message := "the suite's own error is small against what it measured; it cannot see the network between client and server"
+	return Verdict{Passed: true, Message: strings.Join(append([]string{message}, oddities(out.Result.Records)...), "\n")}
 }
