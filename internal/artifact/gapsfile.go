@@ -1,12 +1,8 @@
 package artifact
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"sync"
 	"time"
 
 	"anvil-capacity/internal/record"
@@ -21,14 +17,8 @@ const GapsSuffix = "-gaps.jsonl"
 // GapsFile keeps all gaps between the output events of each request of a run,
 // which the artifact has as histograms. It is a file of JSON lines: first a
 // [GapsHeader], then a [GapsRow] for each request that had output, in the order
-// in which they ended. Each line is one write. Safe for concurrent use.
-type GapsFile struct {
-	path string
-
-	mu   sync.Mutex // guards all below
-	file *os.File
-	err  error // sticky: after a line that may be half written, nothing follows
-}
+// in which they ended. Safe for concurrent use.
+type GapsFile struct{ lines *lineFile }
 
 // GapsHeader is the first line of a gaps file.
 type GapsHeader struct {
@@ -61,18 +51,14 @@ func CreateGapsFile(path, artifactName string) (*GapsFile, error) {
 }
 
 func createGapsFile(path, artifactName string) (*GapsFile, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o644)
+	lines, err := createLines(path)
 	if err != nil {
 		return nil, err
 	}
-	g := &GapsFile{path: path, file: file}
-	if err := g.writeLine(GapsHeader{Schema: GapsSchema, Artifact: artifactName}); err != nil {
-		return nil, errors.Join(err, g.Remove())
+	if err := lines.write(GapsHeader{Schema: GapsSchema, Artifact: artifactName}); err != nil {
+		return nil, errors.Join(err, lines.remove())
 	}
-	return g, nil
+	return &GapsFile{lines}, nil
 }
 
 // Append writes the output events of one request, by their times from its start;
@@ -86,37 +72,19 @@ func (g *GapsFile) Append(requestIndex int, arrivals []time.Duration, truncated 
 	for i := range row.GapsMS {
 		row.GapsMS[i] = record.MS(arrivals[i+1] - arrivals[i])
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := g.writeLine(row); err != nil {
-		return fmt.Errorf("appending request %d to gaps file %q (%s): %w", requestIndex, g.path, DirVariable, err)
+	if err := g.lines.write(row); err != nil {
+		return fmt.Errorf("appending request %d to gaps file %q (%s): %w", requestIndex, g.lines.path, DirVariable, err)
 	}
 	return nil
 }
 
-func (g *GapsFile) writeLine(v any) error {
-	if g.err != nil {
-		return g.err
-	}
-	line, err := json.Marshal(v)
-	if err == nil {
-		_, err = g.file.Write(append(line, '\n'))
-	}
-	g.err = err
-	return err
-}
-
 // Close brings the file to the disk and ends it.
 func (g *GapsFile) Close() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := errors.Join(g.file.Sync(), g.file.Close()); err != nil {
-		return fmt.Errorf("closing gaps file %q (%s): %w", g.path, DirVariable, err)
+	if err := g.lines.close(); err != nil {
+		return fmt.Errorf("closing gaps file %q (%s): %w", g.lines.path, DirVariable, err)
 	}
 	return nil
 }
 
 // Remove ends and deletes the file, of a run that sent nothing.
-func (g *GapsFile) Remove() error {
-	return errors.Join(g.file.Close(), os.Remove(g.path))
-}
+func (g *GapsFile) Remove() error { return g.lines.remove() }

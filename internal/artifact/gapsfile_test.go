@@ -36,7 +36,7 @@ func TestGapsFileStopsAtItsFirstFault(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run"+GapsSuffix)
 	g, err := CreateGapsFile(path, "run.json")
 	require.NoError(t, err)
-	require.NoError(t, g.file.Close())
+	require.NoError(t, g.lines.file.Close())
 	first := g.Append(0, []time.Duration{1}, false)
 	require.ErrorContains(t, first, path)
 	assert.Equal(t, first.Error(), g.Append(0, []time.Duration{1}, false).Error())

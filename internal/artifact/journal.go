@@ -1,12 +1,9 @@
 package artifact
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"anvil-capacity/internal/record"
@@ -26,21 +23,16 @@ var ErrJournalLive = errors.New("the run that writes this journal has not ended"
 // loses at most the requests in flight. It is a file of JSON lines: first the
 // facts of the run, then one line a finished record.
 //
-// Each line is one write(2) in append mode. Lines are not fsynced: what was
-// written survives the death of the process in the page cache, and a sync a
-// line would cost milliseconds in the measuring loop. Only a crash of the whole
-// machine can lose what the kernel had not yet brought to the disk. The first
-// line and Close are fsynced.
+// Lines are not fsynced: what was written survives the death of the process in
+// the page cache, and a sync a line would cost milliseconds in the measuring
+// loop. Only a crash of the whole machine can lose what the kernel had not yet
+// brought to the disk. The first line and Close are fsynced.
 //
 // The caller removes the journal (Remove) once the final artifact is written.
 // Safe for concurrent use.
 type Journal struct {
-	path   string
+	lines  *lineFile
 	opened time.Time // the clock of at_ms
-
-	mu   sync.Mutex // guards all below
-	file *os.File
-	err  error // sticky: after a line that may be half written, nothing follows
 }
 
 // journalHeader is the first line.
@@ -69,38 +61,33 @@ func CreateJournal(path string, facts Facts) (*Journal, error) {
 }
 
 func createJournal(path string, facts Facts) (*Journal, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o644)
+	lines, err := createLines(path)
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{path: path, opened: time.Now(), file: file}
+	j := &Journal{lines: lines, opened: time.Now()}
 	if err := j.begin(facts); err != nil {
-		file.Close()
-		os.Remove(path)
-		return nil, err
+		return nil, errors.Join(err, lines.remove())
 	}
 	return j, nil
 }
 
 // begin takes the lock and writes the first line to the disk.
 func (j *Journal) begin(facts Facts) error {
-	if err := lockJournal(j.file); err != nil {
+	if err := lockJournal(j.lines.file); err != nil {
 		return err
 	}
 	facts.BaseURL = SafeBaseURL(facts.BaseURL)
 	if facts.Suite.Name == "" {
 		facts.Suite = ThisSuite()
 	}
-	if err := j.writeLine(journalHeader{Schema: JournalSchema, StartedAtUnixNS: j.opened.UnixNano(), Facts: &facts}); err != nil {
+	if err := j.lines.write(journalHeader{Schema: JournalSchema, StartedAtUnixNS: j.opened.UnixNano(), Facts: &facts}); err != nil {
 		return err
 	}
-	if err := j.file.Sync(); err != nil {
+	if err := j.lines.file.Sync(); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(j.path))
+	return syncDir(filepath.Dir(j.lines.path))
 }
 
 // Append writes one finished record. After a write that failed the journal
@@ -113,51 +100,26 @@ func (j *Journal) Append(r record.Record) error {
 	} else {
 		line.Failure = new(failureRowOf(&r))
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if err := j.writeLine(line); err != nil {
-		return fmt.Errorf("appending request %d to journal %q (%s): %w", r.RequestIndex, j.path, DirVariable, err)
+	if err := j.lines.write(line); err != nil {
+		return fmt.Errorf("appending request %d to journal %q (%s): %w", r.RequestIndex, j.lines.path, DirVariable, err)
 	}
 	return nil
 }
 
-// writeLine writes one line with one call of write. The caller holds mu, or is
-// the only one who knows j.
-func (j *Journal) writeLine(v any) error {
-	if j.err != nil {
-		return j.err
-	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err // nothing was written: the next line may still be good
-	}
-	_, j.err = j.file.Write(append(data, '\n'))
-	return j.err
-}
-
 // Path is where the journal is.
-func (j *Journal) Path() string { return j.path }
+func (j *Journal) Path() string { return j.lines.path }
 
 // Close brings the journal to the disk and leaves it there, for Recover.
 func (j *Journal) Close() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	err := j.file.Sync()
-	if closeErr := j.file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("closing journal %q: %w", j.path, err)
+	if err := j.lines.close(); err != nil {
+		return fmt.Errorf("closing journal %q: %w", j.lines.path, err)
 	}
 	return nil
 }
 
 // Remove closes the journal and deletes it: its records stand in an artifact.
 func (j *Journal) Remove() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.file.Close() // nothing in it is needed any more
-	if err := os.Remove(j.path); err != nil {
+	if err := j.lines.remove(); err != nil {
 		return fmt.Errorf("removing journal: %w", err)
 	}
 	return nil

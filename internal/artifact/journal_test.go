@@ -301,14 +301,14 @@ func TestJournalStopsAtAFailedWrite(t *testing.T) {
 	if err != nil {
 		t.Skip("this system has no /dev/full")
 	}
-	j := &Journal{path: "run.journal", opened: time.Now(), file: full}
+	j := &Journal{lines: &lineFile{path: "run.journal", file: full}, opened: time.Now()}
 	first := j.Append(smallRun(1).Records[0])
 	assert.ErrorContains(t, first, "no space left on device")
 	assert.ErrorContains(t, first, `appending request 0 to journal "run.journal" (CAPACITY_ARTIFACT_DIR)`)
 	again, err := os.Create(filepath.Join(t.TempDir(), "room"))
 	require.NoError(t, err)
 	defer again.Close()
-	j.file = again
+	j.lines.file = again
 	assert.ErrorContains(t, j.Append(smallRun(1).Records[0]), "no space left on device", "the first error stays")
 	info, err := again.Stat()
 	require.NoError(t, err)
