@@ -20,7 +20,7 @@ func DescribeCanary(v CanaryVerdict, index int, text string) string {
 	}
 	if n := len(v.Foreign) - len(v.LeakedFrom); n > 0 {
 		faults = append(faults, fmt.Sprintf("answer to request %d carries %s of no request of this run (in it: %s)",
-			index, counted(n, "marker"), strings.Join(v.Foreign, ", ")))
+			index, counted(n, "marker"), listed(v.Foreign)))
 	}
 	if v.Marker != "" && !v.MarkerAtStart {
 		faults = append(faults, fmt.Sprintf("answer begins %s (want %q)%s", quote(text), v.Marker, v.whyNotAtStart()))
@@ -29,6 +29,23 @@ func DescribeCanary(v CanaryVerdict, index int, text string) string {
 		faults = append(faults, longerThanCapture)
 	}
 	return strings.Join(faults, "; ")
+}
+
+// markerShownChars is how much of a marker a message shows: all of a real one. A
+// text may go on with digits for as long as it likes, and must not hide the rest
+// of the message.
+const markerShownChars = 48
+
+// listed joins markers, which are ASCII.
+func listed(markers []string) string {
+	shown := make([]string, len(markers))
+	for i, m := range markers {
+		if len(m) > markerShownChars {
+			m = m[:markerShownChars] + "..."
+		}
+		shown[i] = m
+	}
+	return strings.Join(shown, ", ")
 }
 
 // whyNotAtStart adds to a missing marker what the verdict knows of the cause.

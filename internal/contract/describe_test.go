@@ -24,6 +24,8 @@ func TestDescribeCanary(t *testing.T) {
 			`answer to request 3 carries 2 markers of no request of this run (in it: ANVIL_REQ_9_00001, ANVIL_REQ_9_00002)`},
 		{"one of no run", own + " ANVIL_REQ_9_00001", false,
 			`answer to request 3 carries 1 marker of no request of this run (in it: ANVIL_REQ_9_00001)`},
+		{"endless marker", own + " ANVIL_REQ_9_" + strings.Repeat("2", 5000), false,
+			`answer to request 3 carries 1 marker of no request of this run (in it: ANVIL_REQ_9_` + strings.Repeat("2", markerShownChars-12) + `...)`},
 		{"reasoning", "<think>hm</think>" + own, false,
 			`answer begins "<think>hm</think>ANVIL_REQ_0_00003" (want "ANVIL_REQ_0_00003"): reasoning stands in the content`},
 		{"later", "Sure: " + own, false,
