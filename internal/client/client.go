@@ -109,8 +109,8 @@ func (c *Client) Complete(ctx context.Context, body []byte) Observation {
 }
 
 // complete is Complete. Observations go by pointer below here, and what sends is
-// apart from what reads: a goroutine of 1,000 that wait for their streams then
-// fits into the 8 KiB of stack that its way down to the socket needs.
+// apart from what reads: large frames on the way down to the socket would cost
+// each of 1,000 waiting streams a stack of twice the size.
 func (c *Client) complete(ctx context.Context, body []byte) *Observation {
 	x, limited, cancel := c.newExchange(ctx, body)
 	defer cancel()
