@@ -10,9 +10,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,7 +37,17 @@ func TestMain(m *testing.M) {
 		fmt.Println("internal/e2e starts whole processes and is left out of -short; .ci/run runs it")
 		return
 	}
+	dropNohup()
 	os.Exit(run(m))
+}
+
+// dropNohup gives the processes that tests start the usual answer to SIGHUP, also
+// where these tests run under nohup: the suite asks for no more than it was given,
+// and would rightly outlive the hangup that a test sends it.
+func dropNohup() {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 }
 
 func run(m *testing.M) int {
