@@ -7,6 +7,8 @@ package chunk
 // Memory: what the decoded text of one event needs, and at most 16 KiB between
 // events.
 type Decoder struct {
+	last pattern
+
 	// The first syntax error: where, and what should stand there; "" for none.
 	at   int
 	want string
@@ -21,8 +23,7 @@ type Decoder struct {
 	visible []byte // text parts joined
 	thought []byte // thinking parts joined
 
-	cur  choice
-	last pattern
+	cur choice
 }
 
 // choice is one element of choices.

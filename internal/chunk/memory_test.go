@@ -11,7 +11,7 @@ import (
 
 // held is the memory that d keeps, in bytes.
 func held(d *Decoder) int {
-	return cap(d.scratch) + cap(d.visible) + cap(d.thought) + cap(d.last.before) + cap(d.last.after)
+	return cap(d.scratch) + cap(d.visible) + cap(d.thought) + cap(d.last.around)
 }
 
 func event(members string) []byte {
@@ -70,7 +70,7 @@ func TestPatternBytes(t *testing.T) {
 		var d Decoder
 		var c Chunk
 		require.NoError(t, d.Decode(data, &c))
-		assert.Equal(t, n <= patternBytes, len(d.last.before) > 0, "%d bytes around the text", n)
+		assert.Equal(t, n <= patternBytes, d.last.start > 0, "%d bytes around the text", n)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestNoAllocation(t *testing.T) {
 			var c Chunk
 			data := []byte(row.data)
 			decode := func() {
-				d.last = pattern{before: d.last.before[:0], after: d.last.after[:0]} // the full reading, each time
+				d.last = pattern{around: d.last.around[:0]} // the full reading, each time
 				if err := d.Decode(data, &c); err != nil {
 					t.Fatal(err)
 				}

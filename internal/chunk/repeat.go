@@ -16,8 +16,9 @@ import (
 // pattern is an event that says nothing but one text: the data before the inside
 // of its string, and after it. The zero pattern matches nothing.
 type pattern struct {
-	before, after []byte
-	reasoning     bool // the text is reasoning, else it is visible
+	around    []byte // what stands before the text, and then what stands after it
+	start     int    // where the text stands in around; 0 is no pattern
+	reasoning bool   // the text is reasoning, else it is visible
 }
 
 // patternBytes bounds the memory of a pattern; larger events are decoded in full.
@@ -33,9 +34,8 @@ func (d *Decoder) learn(data []byte, c *Chunk) {
 	if at.end == 0 || len(data)-(at.end-at.start) > patternBytes {
 		return
 	}
-	d.last.before = append(d.last.before[:0], data[:at.start]...)
-	d.last.after = append(d.last.after[:0], data[at.end:]...)
-	d.last.reasoning = reasoning
+	d.last.around = append(append(d.last.around[:0], data[:at.start]...), data[at.end:]...)
+	d.last.start, d.last.reasoning = at.start, reasoning
 }
 
 // onlyText gives the place of the one string that decides the text of c,
@@ -62,8 +62,8 @@ func (cur *choice) onlyText(c *Chunk) (at span, reasoning bool) {
 // as long as the slices of a Chunk are.
 func (d *Decoder) Text(data []byte) (text []byte, reasoning, ok bool) {
 	p := &d.last
-	start, end := len(p.before), len(data)-len(p.after)
-	if start == 0 || end < start || !bytes.Equal(data[:start], p.before) || !bytes.Equal(data[end:], p.after) {
+	start, end := p.start, len(data)-len(p.around)+p.start
+	if start == 0 || end < start || !bytes.Equal(data[:start], p.around[:start]) || !bytes.Equal(data[end:], p.around[start:]) {
 		return nil, false, false
 	}
 	text = data[start:end:end]

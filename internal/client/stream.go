@@ -20,18 +20,20 @@ const (
 )
 
 // reader holds the memory that reading a stream needs. It goes from request to
-// request through the client's pool.
+// request through the client's pool. It is one piece, with what each event touches
+// first: between two events of a stream those of a thousand others have pushed it
+// out of the caches, and each line and page costs.
 type reader struct {
-	buf     []byte
-	parser  *sse.Parser
+	stream  stream // the one that is read, or was last
+	parser  sse.Parser
 	decoder chunk.Decoder
 	text    contract.Capture
 	gaps    record.GapHistogram
-	stream  stream // the one that is read, or was last
+	buf     [readBytes]byte
 }
 
 func newReader(eventLimit int) *reader {
-	return &reader{buf: make([]byte, readBytes), parser: sse.NewParser(eventLimit)}
+	return &reader{parser: *sse.NewParser(eventLimit)}
 }
 
 // begin makes the reader ready for the response of x, and gives its stream.
@@ -48,25 +50,37 @@ type stream struct {
 	*reader
 	dog *watchdog
 	t0  time.Time
+	// held is how much of the buffer has bytes that raw has not seen yet.
+	held int
 	// labelled says that the response calls itself an event stream. Another
 	// body is read as one too, as long as its first line is a line of one.
 	labelled bool
-	raw      rawEnds
-	// safe takes the secrets out of what the server says; it must see a text
-	// before that is cut.
-	safe func(text string) string
-	lost stray // JSON without event framing
 	// keepArrivals fills arrivals, the times of all output events.
 	keepArrivals bool
-	arrivals     []time.Duration
+
+	// behind is how much of the time went from a large read to one that found more
+	// waiting; lastRead and large describe the read before.
+	large            bool
+	behind, lastRead time.Duration
 
 	bytes  int64
 	reads  int
 	events int
+	// outputs counts output events; shared those of them that came in a read
+	// with another one; eventReads and crowdedReads the reads that completed one
+	// event or more, and two or more.
+	outputs, shared, eventReads, crowdedReads int
 
 	contentChunks, reasoningChunks, toolCallChunks int
-	firstOutput, secondOutput, firstText           mark
-	lastOutput, finished, done, ended              mark
+	done, firstOutput, secondOutput, lastOutput    mark
+	firstText, finished, ended                     mark
+	lost                                           stray // JSON without event framing
+
+	arrivals []time.Duration
+	raw      rawEnds
+	// safe takes the secrets out of what the server says; it must see a text
+	// before that is cut.
+	safe func(text string) string
 
 	finishReasons []string
 	usage         chunk.Usage
@@ -76,16 +90,6 @@ type stream struct {
 	unterminated  bool
 	afterDone     bool
 	unknownAtDone int // sse.Stats.Unknown at [DONE]
-
-	// outputs counts output events; shared those of them that came in a read
-	// with another one; eventReads and crowdedReads the reads that completed one
-	// event or more, and two or more.
-	outputs, shared, eventReads, crowdedReads int
-
-	// behind is how much of the time went from a large read to one that found more
-	// waiting; lastRead and large describe the read before.
-	behind, lastRead time.Duration
-	large            bool
 
 	fault *fault // the gravest so far
 }
@@ -108,15 +112,17 @@ func (m *mark) unless(at time.Duration) {
 // read reads the body to its end and returns the error of the last read:
 // io.EOF at a clean end, nil when [DONE] came before it.
 func (s *stream) read(body io.Reader) error {
+	defer s.note()
 	for {
-		n, err := body.Read(s.buf)
+		room := s.room()
+		n, err := body.Read(room)
 		at := time.Since(s.t0) // before anything is done with what was read
 		if n > 0 {
-			s.raw.add(s.buf[:n])
-			if !s.labelled && notFramed(s.raw.first()) {
-				return s.readHead(body, s.buf[:n], err, at)
+			s.held += n
+			if !s.labelled && s.isNotFramed() {
+				return s.readHead(body, room[:n], err, at)
 			}
-			s.take(s.buf[:n], at)
+			s.take(room[:n], at)
 		}
 		if err == io.EOF && !s.done.set {
 			s.parser.Finish()
@@ -132,6 +138,27 @@ func (s *stream) read(body io.Reader) error {
 			return err
 		}
 	}
+}
+
+// room is where the next read goes: behind the bytes of those before, as long as
+// there is some, so that what raw keeps of them is copied once for many.
+func (s *stream) room() []byte {
+	if readBytes-s.held < readBytes/2 {
+		s.note()
+	}
+	return s.buf[s.held:]
+}
+
+// note shows raw the bytes that it has not seen, whose place is then free.
+func (s *stream) note() {
+	s.raw.add(s.buf[:s.held])
+	s.held = 0
+}
+
+// isNotFramed says that the body is no event stream, by its head so far.
+func (s *stream) isNotFramed() bool {
+	s.note()
+	return notFramed(s.raw.first())
 }
 
 // A read of largeRead bytes or more left others waiting, or nearly did; one that
@@ -331,12 +358,13 @@ func faultOfFinish(reason []byte) record.Detail {
 // for a short time and few bytes: then it is let go, whatever the server does.
 // err is the error of the read that brought [DONE].
 func (s *stream) drain(body io.Reader, err error) error {
+	s.note()
 	if err == nil {
 		s.dog.enter(awaitDrain, s.done.at)
 	}
 	for left := DrainBytes + 1; err == nil && left > 0; { // one more shows that it ends in time
 		var n int
-		n, err = body.Read(s.buf[:min(left, len(s.buf))])
+		n, err = body.Read(s.buf[:min(left, readBytes)])
 		left -= n
 		s.bytes += int64(n)
 		s.parser.Feed(s.buf[:n])
@@ -365,7 +393,7 @@ func (s *stream) readHead(body io.Reader, b []byte, err error, at time.Duration)
 			return errNotFramed
 		}
 		var n int
-		n, err = body.Read(s.buf)
+		n, err = body.Read(s.buf[:])
 		b = s.buf[:n]
 		s.raw.add(b)
 	}

@@ -44,10 +44,10 @@ const (
 // GapHistogram collects the gaps of a stream while it is read. It is reused from
 // stream to stream; Add makes no garbage.
 type GapHistogram struct {
-	counts [gapBuckets]uint32
 	count  int
 	sum    time.Duration
 	max    time.Duration
+	counts [gapBuckets]uint32
 }
 
 // Add counts one gap. A negative one counts as 0.
