@@ -199,6 +199,44 @@ func TestMemoryOfAFinishedRequest(t *testing.T) {
 	assert.Less(t, kept, float64(finishedBytes))
 }
 
+// TestMemoryIsFlatOver10000Requests runs the largest cell of the protocol over
+// sockets and looks at the heap and the stacks early and late: what has grown is
+// what finished requests keep, and no more.
+func TestMemoryIsFlatOver10000Requests(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("starts a process, and the race detector's memory is larger")
+	}
+	const requests, early = 10_000, 2_000
+	w := work{addr: startServer(t), streams: requests, script: script{each, 8, 0}}
+	plan, template := planOf(t, w)
+	c, err := client.New(client.Options{BaseURL: w.script.baseURL(w.addr), Concurrency: flatConcurrency})
+	require.NoError(t, err)
+	defer c.Close()
+	var seen []int64
+	finished := 0
+	result, err := load.Run(t.Context(), load.Options{
+		Plan: plan, Client: c, Concurrency: flatConcurrency, Policy: policyOf(w),
+		Body: func(i int) ([]byte, error) { return template.Append(nil, plan.AppendPrompt(nil, i)), nil },
+		OnRecord: func(record.Record) {
+			if finished++; finished == early || finished == requests {
+				seen = append(seen, memory())
+			}
+		},
+	})
+	require.NoError(t, err)
+	for i := range result.Records {
+		require.Nil(t, result.Records[i].Failure, "request %d", i)
+	}
+	require.Len(t, seen, 2)
+	grown := float64(seen[1]-seen[0]) / (requests - early)
+	t.Logf("each of %d requests more holds %.0f bytes, %d KiB in all after the last", requests-early, grown, seen[1]>>10)
+	assert.Less(t, grown, float64(finishedBytes))
+}
+
+// flatConcurrency is low, so that the requests in flight weigh little beside those
+// that are over.
+const flatConcurrency = 8
+
 // BenchmarkLiveStreams is the memory of manyStreams live streams: the resident
 // memory of a process that does nothing else, and heap and stacks of a stream.
 func BenchmarkLiveStreams(b *testing.B) {
