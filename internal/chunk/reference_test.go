@@ -220,6 +220,26 @@ func hasShape(n *node) bool {
 		every(n.all("choices"), func(n *node) bool { return n.isNull() || n.isArray() && every(n.elems, choice) })
 }
 
+// firstFault says what stands first in data that is not JSON: a nesting too deep,
+// or the fault of its syntax.
+func firstFault(data []byte) verdict {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	for depth := 0; ; {
+		token, err := dec.Token()
+		if err != nil {
+			return notJSON
+		}
+		switch token {
+		case json.Delim('['), json.Delim('{'):
+			if depth++; depth > chunk.MaxDepth {
+				return deep
+			}
+		case json.Delim(']'), json.Delim('}'):
+			depth--
+		}
+	}
+}
+
 // reference reads data by means of encoding/json: the other opinion for every
 // property test here. It shares no code with the Decoder.
 func reference(data []byte) reading {
@@ -230,7 +250,7 @@ func reference(data []byte) reading {
 	case trimmed == "[DONE]":
 		return reading{Verdict: fine, Done: true}
 	case !json.Valid(data):
-		return reading{Verdict: notJSON}
+		return reading{Verdict: firstFault(data)}
 	}
 	n := parse(data)
 	if n.depth() > chunk.MaxDepth {
