@@ -76,22 +76,6 @@ func (d *Decoder) Text(data []byte) (text []byte, reasoning, ok bool) {
 	return text, p.reasoning, true
 }
 
-// repeat decodes data that differs from the pattern only in the text. It leaves c
-// alone when it gives false.
-func (d *Decoder) repeat(data []byte, c *Chunk) bool {
-	text, reasoning, ok := d.Text(data)
-	if !ok {
-		return false
-	}
-	*c = Chunk{HasChoice0: true}
-	if reasoning {
-		c.Reasoning = text
-	} else {
-		c.Content = text
-	}
-	return true
-}
-
 // repeatText reads the string whose opening quote is at i.
 func (d *Decoder) repeatText(data []byte, i int) ([]byte, int) {
 	d.scratch = emptied(d.scratch)

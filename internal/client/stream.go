@@ -177,10 +177,10 @@ func (s *stream) take(b []byte, at time.Duration) {
 		s.behind += gap
 	}
 	s.large, s.lastRead = len(b) >= largeRead, at
-	unknown := s.parser.Unknown()
+	unknown := s.parser.Stats().Unknown
 	s.parser.Feed(b)
 	s.next(at)
-	if s.lost.found == nil && s.parser.Unknown() == unknown && s.parser.Between() {
+	if s.lost.found == nil && s.parser.Stats().Unknown == unknown && s.parser.Between() {
 		s.lost.mid = false
 		return // every line was one of an event stream: no need to look for others
 	}
@@ -227,23 +227,22 @@ func (s *stream) next(at time.Duration) {
 
 // event reads one event.
 func (s *stream) event(ev *sse.Event, at time.Duration) {
-	if len(ev.Type) == 0 && !ev.Unterminated {
-		// Nearly every event of an answer says one text and nothing else.
-		if text, reasoning, ok := s.decoder.Text(ev.Data); ok {
-			s.events++
-			switch {
-			case len(text) == 0:
-			case reasoning:
-				s.output(nil, true, at)
-			default:
-				s.output(text, false, at)
-			}
-			return
-		}
-	}
 	if string(ev.Type) == "error" {
 		s.events++
 		s.errorEvent(ev.Data, at)
+		return
+	}
+	if text, reasoning, ok := s.decoder.Text(ev.Data); ok {
+		// Nearly every event of an answer says one text and nothing else.
+		s.events++
+		s.unterminated = s.unterminated || ev.Unterminated
+		switch {
+		case len(text) == 0:
+		case reasoning:
+			s.output(nil, true, at)
+		default:
+			s.output(text, false, at)
+		}
 		return
 	}
 	var c chunk.Chunk

@@ -142,9 +142,6 @@ func (p *Parser) Err() error { return p.err }
 // Stats gives the counts so far.
 func (p *Parser) Stats() Stats { return p.stats }
 
-// Unknown is Stats().Unknown.
-func (p *Parser) Unknown() int { return p.stats.Unknown }
-
 // Between says that the last byte fed ended an event or its line, by an LF, and
 // that nothing is under way. It says so only once Next gave false, and no sooner
 // than the first line is over.
