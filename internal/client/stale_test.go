@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -75,29 +74,16 @@ func (c h2Conn) serve(f func(c h2Conn, stream uint32) (more bool)) {
 // requests.
 func rawHTTP2(t *testing.T, f func(c h2Conn, stream uint32) bool) (url string, dials, requests *atomic.Int64) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
 	dials, requests = new(atomic.Int64), new(atomic.Int64)
-	var serving sync.WaitGroup
-	t.Cleanup(func() { _ = ln.Close(); serving.Wait() })
-	serving.Go(func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			dials.Add(1)
-			serving.Go(func() {
-				defer func() { _ = conn.Close() }()
-				h2Conn{conn}.serve(func(c h2Conn, stream uint32) bool { requests.Add(1); return f(c, stream) })
-				// Closed with the request's body unread, it would be a reset that
-				// takes the last frames with it.
-				_ = conn.(*net.TCPConn).CloseWrite()
-				_, _ = io.Copy(io.Discard, conn)
-			})
-		}
+	url = acceptServer(t, func(conn *net.TCPConn) {
+		dials.Add(1)
+		h2Conn{conn}.serve(func(c h2Conn, stream uint32) bool { requests.Add(1); return f(c, stream) })
+		// Closed with the request's body unread, it would be a reset that
+		// takes the last frames with it.
+		_ = conn.CloseWrite()
+		_, _ = io.Copy(io.Discard, conn)
 	})
-	return "http://" + ln.Addr().String() + "/v1", dials, requests
+	return url, dials, requests
 }
 
 // TestStaleOverHTTP2 has a server fail a request in each way of HTTP/2, most on a

@@ -23,9 +23,9 @@ import (
 	"anvil-capacity/internal/record"
 )
 
-// tcpServer serves each request on a real socket with f, whose return value
-// keeps the connection for another one. It gives the base URL.
-func tcpServer(t testing.TB, f func(conn *net.TCPConn, req *http.Request) (keep bool)) string {
+// acceptServer serves each connection to a real socket with f, and closes it
+// then. It gives the base URL.
+func acceptServer(t testing.TB, f func(conn *net.TCPConn)) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -39,21 +39,30 @@ func tcpServer(t testing.TB, f func(conn *net.TCPConn, req *http.Request) (keep 
 			}
 			serving.Go(func() {
 				defer func() { _ = conn.Close() }()
-				r := bufio.NewReader(conn)
-				for {
-					req, err := http.ReadRequest(r)
-					if err != nil {
-						return
-					}
-					_, _ = io.Copy(io.Discard, req.Body)
-					if !f(conn.(*net.TCPConn), req) {
-						return
-					}
-				}
+				f(conn.(*net.TCPConn))
 			})
 		}
 	})
 	return "http://" + ln.Addr().String() + "/v1"
+}
+
+// tcpServer serves each request on a real socket with f, whose return value
+// keeps the connection for another one. It gives the base URL.
+func tcpServer(t testing.TB, f func(conn *net.TCPConn, req *http.Request) (keep bool)) string {
+	t.Helper()
+	return acceptServer(t, func(conn *net.TCPConn) {
+		r := bufio.NewReader(conn)
+		for {
+			req, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, req.Body)
+			if !f(conn, req) {
+				return
+			}
+		}
+	})
 }
 
 // says serves every request with these bytes and closes.
